@@ -328,7 +328,7 @@ def _type_words(hint: Any) -> str:
         return "texts by name" if args[-1] is str else "record"
     if is_dataclass(hint):
         return "record"
-    return "number" if hint in (int, float) else "any" if hint is Any else "text"
+    return "number" if hint in (int, float) else "any" if hint in (Any, object) else "text"
 
 
 def views() -> str:

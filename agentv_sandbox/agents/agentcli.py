@@ -42,6 +42,7 @@ from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress.connection import PORT
 from agentv_sandbox.egress.credentials import Credential, parse_secrets
+from agentv_sandbox.egress.trouble import visits
 from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import OUTPUT, Places
@@ -119,15 +120,14 @@ class AgentCli(Provider):
     # -- checks and needs ------------------------------------------------------------------------------
     def check(self, target: Target) -> list[Problem]:
         problems = []
-        written = target.settings.get("base_url")
-        wrong = wrong_address(self.server_url(target.settings)) if written is not None else None
+        wrong = wrong_address(self.server_url(target.settings)) if target.text("base_url") else None
         if wrong is not None:
             problems.append(setting_problem(target, "base_url", f"base_url {wrong[0]}", hint=wrong[1]))
-        version = target.settings.get("version")
-        if version is not None and not re.fullmatch(r"[0-9][A-Za-z0-9.+-]{0,39}", str(version)):
+        version = target.text("version")
+        if version and not re.fullmatch(r"[0-9][A-Za-z0-9.+-]{0,39}", version):
             message = "must be one version of the package, such as 2.1.330"
             problems.append(setting_problem(target, "version", message))
-        elif version is not None and (message := self.too_old(str(version))):
+        elif version and (message := self.too_old(version)):
             problems.append(setting_problem(target, "version", message))
         return problems
 
@@ -148,7 +148,7 @@ class AgentCli(Provider):
         return self.programs(target) if self._executable(target) == self.program else ()
 
     def packages(self, target: Target) -> Mapping[str, str]:
-        version = target.settings.get("version")
+        version = target.text("version")
         own = self._executable(target) == self.program
         return {self.program: f"{self.package}@{version}"} if version and own else {}
 
@@ -218,7 +218,7 @@ class AgentCli(Provider):
                 StagedFile(path=f"{_FOLDER}/{p}", data=data, mode=0o555 if p in layered else 0o444)
                 for p, data in {**staged, **layered}.items()
             ),
-            timeout_s=target.settings.get("timeout_seconds"),
+            timeout_s=target.number("timeout_seconds"),
             answer=f"{OUTPUT}/{_EVENTS}",
             answer_bytes=EVENTS_BYTES,
         )
@@ -283,7 +283,7 @@ class AgentCli(Provider):
 
     # -- parts -----------------------------------------------------------------------------------------
     def _executable(self, target: Target) -> str:
-        return str(target.settings.get("executable") or self.program)
+        return target.text("executable", self.program)
 
     def _key_names(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """Variables of the host that may hold the key, the one that the settings name first."""
@@ -324,14 +324,14 @@ class AgentCli(Provider):
             return record.cost_usd
         return max(round(record.cost_usd - request.session.cost_usd, 9), 0.0)
 
-    def _facts(self, target: Target, ran: AgentRun, record: SessionRecord) -> Mapping[str, Any]:
+    def _facts(self, target: Target, ran: AgentRun, record: SessionRecord) -> Mapping[str, object]:
         """What ran: as the image and the target have it, where they do, else as the program says."""
         own = self._executable(target) == self.program
         installed = ran.packages.get(self.package.partition(":")[2]) if own else None
         facts = {
             "program": self.program,
             "version": installed or record.version,
-            "model": record.model or target.settings.get("model"),
+            "model": record.model or target.text("model"),
             "stop_reason": record.stop_reason,
         }
         return {name: value for name, value in facts.items() if value not in ("", None)}
@@ -381,11 +381,10 @@ class AgentCli(Provider):
         """What the model's server answered to the requests that the proxy carried, in order, whatever the events
         say; 0 where there was no answer of its own."""
         end = str(self._way(target)[0].endpoint)
-        rows = (json.loads(line) for line in ran.network_log.splitlines())
         return [
-            0 if row["reason"] else row["status"]
-            for row in rows
-            if row["decision"] == "allowed" and row["endpoint"] == end
+            0 if row.reason else row.status or 0
+            for row in visits(ran.network_log)
+            if row.decision == "allowed" and row.endpoint == end
         ]
 
 

@@ -177,7 +177,7 @@ class CallCheck:
             self._said[place] = _words(_ESCAPE.sub(" ", text) if asked.tool in self._how.code else text)
         return self._said[place]
 
-    def _input(self, reported: Json, asked: AskedCall, place: Place) -> Json:
+    def _input(self, reported: object, asked: AskedCall, place: Place) -> object:
         """The input as it was asked for, with what the program only says in another way beside it."""
         given = asked.input
         if given is None or given == reported:
@@ -192,7 +192,7 @@ class CallCheck:
             return reported
         return self._kept(given)
 
-    def _kept(self, given: Json) -> Json:
+    def _kept(self, given: object) -> object:
         self._room -= len(json.dumps(given))
         return given if self._room >= 0 else "(more characters than are kept)"
 

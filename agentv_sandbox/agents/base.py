@@ -238,7 +238,7 @@ class Provider:
 
     def retries(self, target: Target) -> int:
         """How often a failed answer is asked for again in a workspace of its own, unless the command line says."""
-        return int(target.settings.get("max_retries") or 0)
+        return int(target.number("max_retries") or 0)
 
     def programs(self, target: Target) -> Iterable[Sequence[str]]:
         """Command lines that the image of a suite must be able to run."""
@@ -278,8 +278,8 @@ class Provider:
     def models(self, target: Target) -> tuple[str, ...]:
         """Names under which its program asks for the target's model, ``*`` for any text. None: whichever model it
         asks for first."""
-        model = target.settings.get("model")
-        return (str(model),) if model else ()
+        model = target.text("model")
+        return (model,) if model else ()
 
     def betas(self, target: Target) -> tuple[str, ...]:
         """Values of Anthropic's beta header that the target's own settings stand for."""

@@ -34,7 +34,8 @@ from agentv_sandbox.base.times import utc_text
 from agentv_sandbox.modelclient.address import server_of
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import AnswerMessage
-from agentv_sandbox.models.suite import GatewaySpec, Message, NetworkPolicy, Target
+from agentv_sandbox.models.gateway import GatewaySpec
+from agentv_sandbox.models.suite import Message, NetworkPolicy, Target
 from agentv_sandbox.models_api.dialects import CUT, WITHHELD
 from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.prices import PriceList
@@ -44,7 +45,6 @@ from agentv_sandbox.models_api.records import (
     LlmRequest,
     WireCall,
     stated_prices,
-    text_setting,
 )
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class ModelProvider(Provider):
 
     def key_uses(self, target: Target) -> list[KeyUse]:
         """The key, which requests from this machine carry."""
-        key, server = text_setting(target, "api_key_env"), self._server(target)
+        key, server = target.text("api_key_env"), self._server(target)
         return [KeyUse(variable=key, server=server, own=server == self.own_server(target))] if key else []
 
     def _server(self, target: Target) -> str:
@@ -154,12 +154,12 @@ class ModelProvider(Provider):
         return self.wire(target).chat(target, nothing, key=None, stream=False)
 
     def _missing(self, target: Target) -> Iterator[Problem]:
-        if not self.has_default_model and not any(text_setting(target, name) for name in _MODEL):
+        if not self.has_default_model and not any(target.text(name) for name in _MODEL):
             yield setting_problem(target, "model", "is required: which model is to answer?")
-        is_elsewhere = any(text_setting(target, name) for name in self.addresses)
+        is_elsewhere = any(target.text(name) for name in self.addresses)
         if not is_elsewhere and not self.public:
             yield setting_problem(target, self.addresses[0], "is required: where is the server?")
-        if not is_elsewhere and self.public and not text_setting(target, "api_key_env"):
+        if not is_elsewhere and self.public and not target.text("api_key_env"):
             hint = f"write api_key: ${{{{ {self.name.upper()}_API_KEY }}}}"
             if "base_url" in self.addresses:
                 hint += ", or name a server that needs no key in base_url"
@@ -169,7 +169,7 @@ class ModelProvider(Provider):
 
     def _wrong_addresses(self, target: Target) -> Iterator[Problem]:
         for name in self.addresses:
-            written = text_setting(target, name).strip()
+            written = target.text(name).strip()
             # A resource of Azure is a name alone.
             if written and not (re.fullmatch(r"[\w-]+", written) and not self.public):
                 wrong = wrong_address(written)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import replace
 
 from agentv_sandbox.models.case import AgentResponse, Claim, TokenUsage
 from agentv_sandbox.models.content import (
@@ -64,7 +64,7 @@ def parse_response(data: bytes, *, measured_ms: float) -> AgentResponse:
 def of_batch(data: bytes, test: str) -> bytes:
     """The answer to ``test`` in a file with a line of JSON for each test: ``id``, and what ``parse_response`` reads.
     Raises ForeignJsonError where it has none, or several."""
-    found: list[dict[str, Json]] = []
+    found: list[dict[str, object]] = []
     # Not splitlines: a text in JSON may hold U+2028 and its like as they are.
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
         if not line.strip():
@@ -114,21 +114,14 @@ def _tokens(value: Json) -> TokenUsage | None:
     if not isinstance(value, dict):
         return None
     given = {key: value[key] for key in _USAGE if value.get(key) is not None}
-    counts = {key: count(number) for key, number in given.items()}
-    if None in counts.values():
-        return None
-    return TokenUsage(
-        input=counts.get("input") or 0,
-        output=counts.get("output") or 0,
-        cached=counts.get("cached"),
-        reasoning=counts.get("reasoning"),
-    )
+    counts = {key: known for key, number in given.items() if (known := count(number)) is not None}
+    return replace(TokenUsage(), **counts) if len(counts) == len(given) else None
 
 
-def answer_schema() -> dict[str, Any]:
+def answer_schema() -> dict[str, object]:
     """The JSON Schema of an answer file of which nothing is lost. What does not fit is read all the same: as plain
     text, without a block, or without a figure."""
-    figures: dict[str, dict[str, Any]] = {
+    figures: dict[str, dict[str, object]] = {
         key: {"description": f"{words[0].upper()}{words[1:]}."} for key, words in _WANTED.items()
     }
     figures["token_usage"] |= {

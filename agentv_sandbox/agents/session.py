@@ -25,7 +25,7 @@ from agentv_sandbox.models.json.untrusted import (
 )
 from agentv_sandbox.models.json.value import Json
 
-Row = Mapping[str, Json]
+Row = Mapping[str, object]
 
 MAX_EVENTS = 100_000
 """Lines of one stream that are read."""
@@ -186,7 +186,7 @@ class SessionRecord:
             message.texts.append(self._kept(text))
 
     def called(
-        self, identity: Json, tool: Json, given: Json, at: str | None, *, key: str | None = ""
+        self, identity: object, tool: object, given: object, at: str | None, *, key: str | None = ""
     ) -> None:
         """A call of a tool, in the message ``key``; ``key`` None: in the last message."""
         if not isinstance(tool, str) or not tool or not isinstance(identity, str):
@@ -209,7 +209,7 @@ class SessionRecord:
         message.calls.append(call)
         self._calls[identity] = call
 
-    def began(self, identity: Json, at: str | None) -> None:
+    def began(self, identity: object, at: str | None) -> None:
         """A call begins, after it was asked for."""
         call = self._calls.get(identity) if isinstance(identity, str) else None
         if call is not None and at is not None and "output" not in call:
@@ -233,7 +233,7 @@ class SessionRecord:
             call["end_time"] = at
             call["duration_ms"] = milliseconds(call["start_time"], at)
 
-    def amended(self, identity: Json, output: Json, *, failed: bool) -> None:
+    def amended(self, identity: object, output: Json, *, failed: bool) -> None:
         """More about the result of a call, from what the program recorded: an output where there was none, and that
         it ``failed``."""
         call = self._calls.get(identity) if isinstance(identity, str) else None
@@ -244,7 +244,9 @@ class SessionRecord:
         if failed:
             call["status"] = "error"
 
-    def add_usage(self, *, given: Json, output: Json, cached: Json = None, reasoning: Json = None) -> None:
+    def add_usage(
+        self, *, given: object, output: Json, cached: Json = None, reasoning: object = None
+    ) -> None:
         """Tokens of one more call. ``given`` includes ``cached``, ``output`` includes ``reasoning``."""
         numbers = [count(number) for number in (given, output)]
         more = [count(number) for number in (cached, reasoning)]
@@ -254,7 +256,7 @@ class SessionRecord:
             input=numbers[0] or 0, output=numbers[1] or 0, cached=more[0], reasoning=more[1]
         )
 
-    def add_cost(self, dollars: Json) -> None:
+    def add_cost(self, dollars: object) -> None:
         if (cost := amount(dollars, MAX_COST_USD)) is not None:
             self.cost_usd = (self.cost_usd or 0.0) + cost
 
@@ -334,7 +336,7 @@ class SessionRecord:
         self._items += 1
         return self._items <= MAX_ITEMS
 
-    def _kept(self, value: Json) -> Json:
+    def _kept(self, value: Json) -> Any:
         size = len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
         if size <= self._room:
             self._room -= size
@@ -366,7 +368,7 @@ def _place(messages: list[_Message], answer: int) -> _Message:
     return messages[at]
 
 
-def normalised(tool: str, given: Json) -> Json:
+def normalised(tool: str, given: object) -> Json:
     """The input with the name under which AgentV has the path of a file that was read."""
     if tool != "Read" or not isinstance(given, dict) or "file_path" in given:
         return given

@@ -19,7 +19,7 @@ _KEY_NAME = re.compile(
 )
 
 
-def _from_text(value: Any) -> Any:
+def _from_text(value: Any) -> object:
     """A number or a truth value that came from the environment, and so as text."""
     if not isinstance(value, str):
         return value

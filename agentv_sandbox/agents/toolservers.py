@@ -10,7 +10,7 @@ from typing import Any
 from agentv_sandbox.models.suite import EvalCase
 from agentv_sandbox.models.task import McpServer
 
-Entry = dict[str, Any]
+Entry = dict[str, object]
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 

@@ -172,7 +172,7 @@ def _parents(path: str) -> Iterator[str]:
 
 
 class _Root(JsonRecord):
-    diff_ids: tuple[Json, ...] | None
+    diff_ids: tuple[object, ...] | None
 
 
 class _Configuration(JsonRecord):

@@ -63,7 +63,9 @@ def write_config(
     return f"sha256:{image_id}"
 
 
-def flatten(saved: IO[bytes], out: Path, *, mtime: int, leave_out: Callable[[str], bool]) -> dict[str, Any]:
+def flatten(
+    saved: IO[bytes], out: Path, *, mtime: int, leave_out: Callable[[str], bool]
+) -> dict[str, object]:
     """Merge all layers of a saved image into one normalised layer tar; returns the image's config.
 
     Entries are sorted, times clamped to ``mtime`` (seconds), and paths for which ``leave_out`` is true dropped.

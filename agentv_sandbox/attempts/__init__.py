@@ -31,7 +31,7 @@ from agentv_sandbox.attempts.tree import read_tree
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem, SandboxError
 from agentv_sandbox.base.scratch import scratch_folder
-from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore, stores_in
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.report import kept_views
@@ -39,7 +39,6 @@ from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import as_json
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.request.keywords import after_one
-from agentv_sandbox.rows.layout import STORES
 from agentv_sandbox.runfolder.begun import refuse_unusable
 from agentv_sandbox.runfolder.facts import run_facts
 from agentv_sandbox.runfolder.folder import RunFolder
@@ -83,8 +82,7 @@ def prepare_attempt(folder: str | Path, request: RunRequest) -> AttemptFolder:
     refuse_unusable_folder(prepared.cwd / folder)
     with prepared.sandbox(request.stop) as sandbox, scratch_folder() as scratch, ExitStack() as stack:
         image = prepared.images(sandbox, request.on_event)[suite.path]
-        stores = {name: BlobStore(scratch / name) for name in STORES}
-        tools = prepared.tools(sandbox, stores["artifacts"], stores["captured"])
+        tools = prepared.tools(sandbox, stores_in(scratch))
         run = suite_run(stack, suite, image, tools, prepared.options, request.on_event)
         start = start_of(run, job)
         repository = baseline_repository(start.files, scratch / "baseline", cancelled=sandbox.cancelled)
@@ -155,8 +153,7 @@ def _graded(prepared: Prepared, suite: Suite, grading: AttemptGrading, said: Sai
                 request.on_event("case.finished", row=row)
                 return written
 
-            stores = {name: BlobStore(results.path / name) for name in STORES}
-            tools = prepared.tools(sandbox, stores["artifacts"], stores["captured"])
+            tools = prepared.tools(sandbox, stores_in(results.path))
             failure: SandboxError | None = api.failure_of(
                 lambda: run_suites(
                     [suite],

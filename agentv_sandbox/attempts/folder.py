@@ -126,7 +126,7 @@ def _prompt(made: AttemptFolder, job: Job, has_inputs: bool) -> str:
     return f"# Prepared attempt\n\n## Task\n\n{task}\n\n## How to work on it\n\n{how}"
 
 
-def _manifest(folder: Path, suite: Suite, job: Job, start: Start, repository: Repository) -> Json:
+def _manifest(folder: Path, suite: Suite, job: Job, start: Start, repository: Repository) -> object:
     return {
         "schema_version": 1,
         "eval_path": str(suite.path),

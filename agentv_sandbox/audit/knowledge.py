@@ -16,7 +16,6 @@ from agentv_sandbox.audit import javascript
 from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
 from agentv_sandbox.graders import members_of, programs_of
 from agentv_sandbox.graders.code import CodeGraderOptions
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
 from agentv_sandbox.project.scriptimports import imported
 from agentv_sandbox.providers.audit import solution
@@ -140,10 +139,10 @@ def scripts_of(case: EvalCase) -> list[Path]:
     return [step.solution for step in case.task.steps if step.solution is not None] if case.task else []
 
 
-def scripts_of_others(suite: Suite, tasks: Sequence[Suite]) -> dict[str, dict[str, Json]]:
+def scripts_of_others(suite: Suite, tasks: Sequence[Suite]) -> dict[str, dict[str, object]]:
     """For each task of ``suite``, by its name, the script of the next one of ``tasks`` that is another. Tasks of
     several steps have none: which of another's would stand for which step?"""
-    found: dict[str, dict[str, Json]] = {}
+    found: dict[str, dict[str, object]] = {}
     at = tasks.index(suite) if suite in tasks else -1
     for case in suite.cases if at >= 0 else ():
         own = scripts_of(case)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, Strict
 Text = Annotated[str, Field(min_length=1)]
 
 
-def one_or_many(value: Any) -> Any:
+def one_or_many(value: Any) -> object:
     """A list, also of what was written as one text."""
     return [value] if isinstance(value, str) else value
 

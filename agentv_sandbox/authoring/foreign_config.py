@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Problems
@@ -97,5 +96,5 @@ def _entries(config: Map) -> Iterator[tuple[Map, str, str]]:
             yield config, str(key), str(key)
 
 
-def _keys(node: Map) -> list[Any]:
+def _keys(node: Map) -> list[object]:
     return list(node.keys())

@@ -131,7 +131,7 @@ class MessageReader:
         finally:
             self._expecting = False
 
-    def _expected(self, node: Map, key: str, value: Any) -> list[dict[str, Json]]:
+    def _expected(self, node: Map, key: str, value: Any) -> list[dict[str, object]]:
         if isinstance(value, list) and value and isinstance(value[0], dict) and "role" in value[0]:
             return self.input(node, key, value)
         if isinstance(value, Map) and "role" in value:
@@ -176,13 +176,13 @@ class MessageReader:
             self.problems.error(node, key, message, hint=hint)
         return messages[0].get("content", "") if messages[0] is not None else ""
 
-    def with_files(self, files: Seq, text: str) -> list[dict[str, Json]]:
+    def with_files(self, files: Seq, text: str) -> list[dict[str, object]]:
         """The long form of ``input_files``: one user message, file blocks first, the text last."""
         blocks = [self._file(files, i, {"type": "file", "value": name}) for i, name in enumerate(files)]
         content = [*(b for b in blocks if b is not None), {"type": "text", "value": text}]
         return [{"role": "user", "content": content}]
 
-    def _message(self, parent: Node, key: str | int, value: Any) -> dict[str, Json] | None:
+    def _message(self, parent: Node, key: str | int, value: Any) -> dict[str, object] | None:
         if not isinstance(value, Map):
             is_text = isinstance(value, str) and len(value) < 60
             hint = f"write {{role: user, content: {value if is_text else '…'}}}, or one text in place of the list"

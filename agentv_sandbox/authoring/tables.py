@@ -76,7 +76,9 @@ def table_rows(path: Path, known: Collection[str], problems: Problems) -> Iterat
             yield placed
 
 
-def _csv_rows(path: Path, known: Collection[str], problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+def _csv_rows(
+    path: Path, known: Collection[str], problems: Problems
+) -> Iterator[tuple[int, dict[str, object]]]:
     text = read_text(path, problems)
     if text is None:
         return
@@ -153,7 +155,7 @@ def _usable(names: Sequence[str], path: Path, problems: Problems) -> bool:
 
 def _parquet_rows(
     path: Path, known: Collection[str], problems: Problems
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, dict[str, object]]]:
     if find_spec("pyarrow") is None:
         hint = "pip install pyarrow beside agentv-sandbox, or write the table as .csv or .jsonl"
         problems.add(Problem(message="is a Parquet file, which pyarrow reads", path=path, hint=hint))
@@ -182,7 +184,7 @@ def _parquet_rows(
         problems.add(Problem(message=message, path=path, hint="write the table as .csv or .jsonl"))
 
 
-def _entry(cells: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _entry(cells: Iterable[tuple[str, object]]) -> dict[str, object]:
     """A test of its cells: those that are empty are left out, ``metadata.a`` is the key ``a`` of ``metadata``."""
     entry: dict[str, Any] = {}
     for name, value in cells:
@@ -197,7 +199,7 @@ def _entry(cells: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return entry
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     """A cell as JSON where it is a list or a mapping, else its text."""
     if text.lstrip()[:1] in ("[", "{"):
         try:

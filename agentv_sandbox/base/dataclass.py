@@ -33,7 +33,7 @@ else:
         return made if cls is None else made(cls)
 
 
-def _made(cls: type, *, frozen: bool, kw_only: bool, eq: bool, repr: bool) -> Any:
+def _made(cls: type, *, frozen: bool, kw_only: bool, eq: bool, repr: bool) -> object:
     own: dict[str, Any] = {"__init__": _first_init(cls), "__signature__": _Signature()}
     if repr:
         own["__repr__"] = _repr
@@ -96,7 +96,7 @@ def _init_of(cls: type) -> Callable[..., None]:
     return init
 
 
-def _default(field: Field[Any], names: dict[str, Any]) -> str:
+def _default(field: Field[object], names: dict[str, object]) -> str:
     """What follows a parameter's name."""
     if field.default_factory is not MISSING:
         return "=__MISSING"
@@ -121,7 +121,7 @@ class _Signature:
         )
 
 
-_values: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+_values: dict[type, Callable[[object], tuple[object, ...]]] = {}
 
 
 def _values_of(cls: Any) -> Callable[[Any], tuple[Any, ...]]:
@@ -135,7 +135,7 @@ def _values_of(cls: Any) -> Callable[[Any], tuple[Any, ...]]:
     return known
 
 
-def _eq(self: Any, other: object) -> Any:
+def _eq(self: Any, other: object) -> object:
     if other.__class__ is not self.__class__:
         return NotImplemented
     values = _values_of(self.__class__)

@@ -29,7 +29,7 @@ def check_names(record: Any, names: Iterable[str]) -> None:
             raise TypeError(f"there is no argument {name}{meant}")
 
 
-def signature_by(record: Callable[..., Any], function: Callable[..., Any]) -> inspect.Signature:
+def signature_by(record: Callable[..., Any], function: Callable[..., object]) -> inspect.Signature:
     """That of ``function`` with the fields of ``record`` in the place of its last parameter."""
     own = inspect.signature(function)
     *before, _ = own.parameters.values()

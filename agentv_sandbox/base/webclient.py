@@ -268,7 +268,7 @@ class KeptStream(NetworkStream):
     ) -> NetworkStream:
         return KeptStream(self._inner.start_tls(ssl_context, server_hostname, timeout))
 
-    def get_extra_info(self, info: str) -> Any:
+    def get_extra_info(self, info: str) -> object:
         return self._inner.get_extra_info(info)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from agentv_sandbox import masking
 from agentv_sandbox.base.dataclass import dataclass
@@ -32,7 +32,7 @@ PROBE = files("agentv_sandbox") / "data" / "recipes" / "probe.py"
 _LIMITS = Limits(timeout_s=600, memory_bytes=2 << 30, cpus=4.0, pids=512, tmp_bytes=512 << 20)
 
 K = TypeVar("K")
-Result = Mapping[str, Any]
+Result = Mapping[str, object]
 """What the probe says of one check: empty when all is well."""
 
 

@@ -30,7 +30,7 @@ from agentv_sandbox.models.case import (
 from agentv_sandbox.models.content import AnswerMessage, user_turn
 from agentv_sandbox.models.json.javascript import dumps
 from agentv_sandbox.models.json.value import Json
-from agentv_sandbox.models.messages import prompt_text, segments
+from agentv_sandbox.models.messages import content_of, prompt_text, role_of, segments
 from agentv_sandbox.models.suite import Conversation, EvalCase, Message, Turn
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import CaseFailed
@@ -170,7 +170,7 @@ def _grade_transcript(state: ConversationState, output: CaseOutput) -> GraderRes
     text = transcript(state.history)
     whole_output = replace(output, messages=(*output.messages, AnswerMessage(role="assistant", content=text)))
     # The agent's words are the answer, and no part of the question.
-    said = [m for m in state.history if m.get("role") in ("system", "user")]
+    said = [m for m in state.history if role_of(m) in ("system", "user")]
     asked = transcript(said, inline=state.inline)
     case = replace(
         state.case,
@@ -205,8 +205,8 @@ def windowed(history: Sequence[Message], window: int | None) -> list[Message]:
     """System messages, then the last ``2 * window`` others."""
     if window is None:
         return list(history)
-    system = [message for message in history if message.get("role") == "system"]
-    return system + [message for message in history if message.get("role") != "system"][-2 * window :]
+    system = [message for message in history if role_of(message) == "system"]
+    return system + [message for message in history if role_of(message) != "system"][-2 * window :]
 
 
 def transcript(messages: Sequence[Message], *, quoted: bool = False, inline: bool | None = None) -> str:
@@ -215,16 +215,16 @@ def transcript(messages: Sequence[Message], *, quoted: bool = False, inline: boo
     has them; None: without files."""
     parts = []
     for message in messages:
-        content = message.get("content")
+        content = content_of(message)
         text = content if isinstance(content, str) else _said(message, inline)
-        if quoted and message.get("role") == "assistant":
+        if quoted and role_of(message) == "assistant":
             text = "(quoted)\n" + "\n".join(f"> {line}" for line in text.splitlines())
-        parts.append(f"{message.get('role')}: {text}")
+        parts.append(f"{role_of(message)}: {text}")
     return "\n\n".join(parts)
 
 
 def _said(message: Message, inline: bool | None) -> str:
-    content = message.get("content")
+    content = content_of(message)
     if isinstance(content, dict):
         return dumps(content)
     said = question([message]) if inline is None else "\n".join(segments(content, inline=inline))

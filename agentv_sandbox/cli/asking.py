@@ -25,7 +25,7 @@ def asks(*commands: str) -> Callable[[Callable[..., int | None]], Callable[..., 
 
     def wrap(function: Callable[..., int | None]) -> Callable[..., int | None]:
         hints = get_type_hints(function, include_extras=True)
-        records: dict[str, tuple[Callable[[dict[str, Any]], Any], Mapping[str, str]]] = {}
+        records: dict[str, tuple[Callable[[dict[str, object]], object], Mapping[str, str]]] = {}
         arguments, options = list[inspect.Parameter](), list[inspect.Parameter]()
         for name, each in inspect.signature(function).parameters.items():
             kind = hints[name]
@@ -42,7 +42,7 @@ def asks(*commands: str) -> Callable[[Callable[..., int | None]], Callable[..., 
                 (arguments if own.default is own.empty else options).append(own)
 
         @wraps(function)
-        def called(*given: Any, **values: Any) -> int | None:
+        def called(*given: object, **values: Any) -> int | None:
             values |= dict(zip((each.name for each in arguments), given, strict=False))
             for name, (make, names) in records.items():
                 values[name] = make({field: values.pop(key, None) for key, field in names.items()})
@@ -69,11 +69,11 @@ def _of_record(kind: Any) -> list[inspect.Parameter]:
     return [_keyword(each.name, hints[each.name], each.default) for each in fields(kind)]
 
 
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+def _keyword(name: str, annotation: object, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _record(kind: Callable[..., Any], values: dict[str, Any]) -> Any:
+def _record(kind: Callable[..., Any], values: dict[str, Any]) -> object:
     return kind(**values)
 
 
@@ -85,7 +85,7 @@ def _parameter(option: Option) -> str:
 _DEFAULTS = {each.name: each.default for each in fields(RunRequest)}
 
 
-def _typed(name: str, option: Option) -> tuple[Any, Any]:
+def _typed(name: str, option: Option) -> tuple[object, object]:
     """Annotation and default of the parameter for the field ``name``."""
     default = None if option.many else _DEFAULTS.get(name)
     told: dict[str, Any] = {
@@ -106,10 +106,10 @@ def _typed(name: str, option: Option) -> tuple[Any, Any]:
     return Annotated[str | None, typer.Option(*option.flags, parser=str, **told)], default
 
 
-def parser(read: Callable[[object], object]) -> Callable[[str], Any]:
+def parser(read: Callable[[object], object]) -> Callable[[str], object]:
     """``read`` as the command line calls it."""
 
-    def parse(value: str) -> Any:
+    def parse(value: str) -> object:
         try:
             return read(value)
         except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich import box
@@ -298,7 +298,7 @@ def _counts(comparison: Comparison) -> str:
     return f"{counted(len(comparison.tests), 'test')}: {', '.join(parts)}"
 
 
-def _as_json(comparison: Comparison) -> dict[str, Any]:
+def _as_json(comparison: Comparison) -> dict[str, object]:
     return {
         "base": str(comparison.base.path),
         "run": str(comparison.run.path),

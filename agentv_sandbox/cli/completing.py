@@ -22,7 +22,7 @@ _NAMES: dict[str, Callable[[Suite], Iterable[str]]] = {
 }
 
 
-def completed(values: str) -> Callable[[Any, str], list[str]]:
+def completed(values: str) -> Callable[[object, str], list[str]]:
     """A completer of ``targets``, ``tests`` or ``tags``."""
 
     def complete(ctx: Any, incomplete: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentv_sandbox.base import logs
 from agentv_sandbox.base.lazy import calling, lazily
@@ -64,7 +64,7 @@ def print_json(report: api.RunReport, places: Places, redactor: Redactor) -> Non
     out.file.write(json.dumps(document, indent=2).replace("##[", "#\\u0023[") + "\n")
 
 
-def _test(row: Row, places: Places, redactor: Redactor) -> dict[str, Any]:
+def _test(row: Row, places: Places, redactor: Redactor) -> dict[str, object]:
     place = places.get(row.key[:2])
     return {
         "suite": row.suite,

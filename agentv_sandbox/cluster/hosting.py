@@ -23,13 +23,13 @@ from agentv_sandbox import __version__
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.cluster.servers import server_folder, take_off_path
 from agentv_sandbox.cluster.session import WorkerSession, WorkerSettings
+from agentv_sandbox.models.content import Store
 from agentv_sandbox.request.clusteraddress import ClusterAddress
 from agentv_sandbox.request.travel import (
     SLOT,
     JobOrder,
     JobOutcome,
     Status,
-    Store,
     WorkerReport,
     WorkerUnfit,
 )

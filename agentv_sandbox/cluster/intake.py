@@ -15,12 +15,11 @@ from dataclasses import replace
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import CaseResult
-from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.content import Blob, Store
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.request.travel import (
     JobOutcome,
     KeptBlob,
-    Store,
     WorkerUnfit,
 )
 

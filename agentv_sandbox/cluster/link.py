@@ -69,7 +69,7 @@ class WorkerLink:
     def free(self) -> int:
         return self.slots - len(self.running)
 
-    async def call(self, function: Callable[..., Any], *args: Any, timeout: float = _ANSWER_S) -> Any:
+    async def call(self, function: Callable[..., object], *args: object, timeout: float = _ANSWER_S) -> Any:
         """What ``function`` returns there, outside of Dask's tasks. Raises what it raises, OSError, TimeoutError."""
         call = self.client.run(function, *args, workers=[self.address], on_error="return")
         answers = await asyncio.wait_for(call, timeout)

@@ -9,11 +9,10 @@ from dataclasses import replace
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import CaseFailure, CaseOutput, CaseResult, FileEntry
-from agentv_sandbox.models.content import Blob
-from agentv_sandbox.request.travel import JobOutcome, KeptBlob, Store
+from agentv_sandbox.models.content import STORES, Blob, Store
+from agentv_sandbox.request.travel import JobOutcome, KeptBlob
 from agentv_sandbox.rows.redact import Redactor
 
-STORES: tuple[Store, ...] = ("artifacts", "captured")
 _INLINE = 1 << 20
 """Bytes of contents that come with a result."""
 

@@ -27,15 +27,15 @@ from agentv_sandbox.building.lock import LOCK_NAME, sbom_path, write_lock
 from agentv_sandbox.case.trials import run_job
 from agentv_sandbox.cluster.packing import digest
 from agentv_sandbox.cluster.placing import below, place_files, shortened
-from agentv_sandbox.cluster.sending import STORES, Sender
-from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.cluster.sending import Sender
+from agentv_sandbox.containers.blobs import BlobStore, stores_in
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.kernel.layout import FOLDER_VARIABLE
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.machine.doctor import limit_checks
 from agentv_sandbox.models.container import EngineInfo
-from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.content import Blob, Store
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.request.jobs import Job, SuiteStart
@@ -48,7 +48,6 @@ from agentv_sandbox.request.travel import (
     ReadyReport,
     RunParcel,
     Status,
-    Store,
     WorkerUnfit,
 )
 from agentv_sandbox.rows.redact import Redactor
@@ -115,14 +114,14 @@ class WorkerSession:
         self._contents = BlobStore(self._folder / "contents")
         self._receiving: dict[str, Any] = {}
         self._stop = threading.Event()
-        self._events: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_MOST_EVENTS)
+        self._events: deque[tuple[str, dict[str, object]]] = deque(maxlen=_MOST_EVENTS)
         self._status = Status(state="receiving")
         self._beat = time.monotonic()
         self._thread: threading.Thread | None = None
         self._under_way: dict[str, _SuiteWork] = {}
         self._mutex = threading.Lock()
         self._going_on = 0
-        self._stores = {store: BlobStore(self._folder / store) for store in STORES}
+        self._stores = stores_in(self._folder)
 
     # -- contents ---------------------------------------------------------------------------------------
     def missing(self) -> list[str]:
@@ -218,9 +217,7 @@ class WorkerSession:
         made = prepared.made(sandbox, self._on_event)
         _prove_limits(sandbox)
         made_locks = self._locks(made, sandbox.info)
-        self._tools = prepared.tools(
-            sandbox, self._stores["artifacts"], self._stores["captured"], prepared.tape()
-        )
+        self._tools = prepared.tools(sandbox, self._stores, prepared.tape())
         self._suites = {self._name(suite): suite for suite in prepared.loaded.suites}
         self._images = {name: made[suite.path].image for name, suite in self._suites.items()}
         ready = ReadyReport(

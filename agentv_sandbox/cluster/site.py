@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from distributed import Client
 
@@ -26,6 +26,7 @@ from agentv_sandbox.engines.tier import LEVELS
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.graders.grade import effective_threshold
 from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.content import Store
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.spending import cost_of
@@ -231,7 +232,7 @@ class ClusterSite:
         }
 
     @property
-    def facts(self) -> Mapping[str, Json]:
+    def facts(self) -> Mapping[str, object]:
         return self._ready.facts
 
     def record(self) -> Mapping[str, Json]:
@@ -242,8 +243,8 @@ class ClusterSite:
         cluster = {"cluster": {"address": where, "workers": self._at.record()}}
         return cluster if weakest is None else {**cluster, "tier": weakest}
 
-    def crew(self, store: BlobStore, kept: BlobStore, on_trial: OnTrial) -> Crew:
-        self._at.intake = Intake({"artifacts": store, "captured": kept})
+    def crew(self, stores: Mapping[Store, BlobStore], on_trial: OnTrial) -> Crew:
+        self._at.intake = Intake(stores)
         self._on_trial = on_trial
         return self
 
@@ -293,7 +294,7 @@ class ClusterSite:
     def threshold(self, suite: Suite, job: Job) -> float:
         return effective_threshold(job.case, suite, self._prepared.request.threshold)
 
-    def ask(self, work: Coroutine[Any, Any, T]) -> T:
+    def ask(self, work: Coroutine[object, object, T]) -> T:
         """What ``work`` returns in the thread of the site."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 

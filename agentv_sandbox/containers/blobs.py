@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from agentv_sandbox.base.errors import NoSpaceError, is_disk_full
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.volumes import StagedFile
-from agentv_sandbox.models.content import Blob, OutputFile
+from agentv_sandbox.models.content import STORES, Blob, OutputFile, Store
 from agentv_sandbox.models.paths import FILES, WORKSPACE
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -56,6 +56,10 @@ class BlobStore:
         """The content, at most ``limit`` bytes of it when that is not negative."""
         with self.path(blob).open("rb") as stream:
             return stream.read(limit)
+
+
+def stores_in(folder: Path) -> dict[Store, BlobStore]:
+    return {name: BlobStore(folder / name) for name in STORES}
 
 
 class BlobWriter:

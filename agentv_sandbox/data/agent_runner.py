@@ -22,6 +22,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 LINE_BYTES = 8 << 20
 """Of one event; of a longer line only the beginning is kept, as text."""
@@ -70,16 +71,16 @@ def copy(stream, events):
 
 
 def prepared(request):
-    env = {**os.environ, **request["env"]}
-    env.update({name: env[other] for name, other in request["same"].items() if other in env})
-    if "path" in request:
-        env["PATH"] = f"{env.get('PATH', os.defpath)}:{request['path']}"
-    for folder in request["folders"]:
+    env = {**os.environ, **request.env}
+    env.update({name: env[other] for name, other in request.same.items() if other in env})
+    if request.path:
+        env["PATH"] = f"{env.get('PATH', os.defpath)}:{request.path}"
+    for folder in request.folders:
         Path(folder).mkdir(parents=True, exist_ok=True)
-    for path, source in request["files"].items():
+    for path, source in request.files.items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, path)
-    for path, source in request.get("trees", {}).items():
+    for path, source in request.trees.items():
         with suppress(OSError, shutil.Error):
             shutil.copytree(source, path, symlinks=True, dirs_exist_ok=True)
     return env
@@ -112,15 +113,16 @@ def unlinked(made):
 
 
 def main(path):
-    request = json.loads(Path(path).read_text(encoding="utf-8"))
+    asked = json.loads(Path(path).read_text(encoding="utf-8"))
+    request = SimpleNamespace(**{"links": {}, "trees": {}, "path": "", **asked})
     env = prepared(request)
-    links = linked(request.get("links", {}), env.get("HOME", "/"))
-    events = Events(request["events"])
+    links = linked(request.links, env.get("HOME", "/"))
+    events = Events(request.events)
     try:
-        with Path(request["stdin"]).open("rb") as stdin:
-            program = subprocess.Popen(request["argv"], stdin=stdin, stdout=subprocess.PIPE, env=env)
+        with Path(request.stdin).open("rb") as stdin:
+            program = subprocess.Popen(request.argv, stdin=stdin, stdout=subprocess.PIPE, env=env)
     except OSError as error:
-        sys.stderr.write(f"{request['argv'][0]}: {error.strerror}\n")
+        sys.stderr.write(f"{request.argv[0]}: {error.strerror}\n")
         return 127 if isinstance(error, FileNotFoundError) else 126
     with suppress(OSError):
         # What a program has not yet written when it ends is lost, as Node.js writes to pipes.
@@ -130,7 +132,7 @@ def main(path):
     code = program.wait()
     reader.join(GRACE_S)
     unlinked(links)
-    for name, pattern in request["attach"].items():
+    for name, pattern in request.attach.items():
         try:
             with max(Path("/").glob(pattern[1:]), default=Path(pattern)).open("rb") as file:
                 content = json.dumps(

@@ -12,6 +12,7 @@ import os
 import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
+from types import SimpleNamespace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SDK = os.path.join(os.path.dirname(HERE), "sdk")
@@ -74,16 +75,16 @@ class Counts:
 def wanted(asked):
     """Names of modules of the candidate's: those that are given, else what tests import that stands in the workspace
     and nowhere else."""
-    if asked["modules"]:
-        return asked["modules"]
+    if asked.modules:
+        return asked.modules
     found = set()
-    for path in asked["tests"]:
+    for path in asked.tests:
         beside = [os.path.dirname(path), *sys.path]
         with open(path, encoding="utf-8", errors="replace") as file:
             names = imported(file.read())
         for name in names:
-            there = os.path.join(asked["folder"], name)
-            left = asked["without"] or os.path.isfile(there + ".py") or os.path.isdir(there)
+            there = os.path.join(asked.folder, name)
+            left = asked.without or os.path.isfile(there + ".py") or os.path.isdir(there)
             if left and PathFinder.find_spec(name, beside) is None and name not in sys.builtin_module_names:
                 found.add(name)
     return sorted(found)
@@ -105,14 +106,14 @@ def imported(text):
 
 def box_of(asked, stand_ins):
     """Who answers for the candidate."""
-    if asked["without"]:
-        return beside("absent_candidate").Nobody(asked["tests"], stand_ins.Failed)
+    if asked.without:
+        return beside("absent_candidate").Nobody(asked.tests, stand_ins.Failed)
     with open(os.path.join(HERE, "served_candidate.py")) as file:
         return stand_ins.Candidates(asked, file.read())
 
 
 def main():
-    asked = json.load(sys.stdin)
+    asked = SimpleNamespace(**json.load(sys.stdin))
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     import pytest
@@ -122,11 +123,11 @@ def main():
     sys.meta_path.insert(0, finder)
     counts = Counts()
     root = (
-        os.path.dirname(os.path.commonpath(asked["tests"]))
-        if len(asked["tests"]) == 1
-        else os.path.commonpath(asked["tests"])
+        os.path.dirname(os.path.commonpath(asked.tests))
+        if len(asked.tests) == 1
+        else os.path.commonpath(asked.tests)
     )
-    options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", root, *asked["tests"]]
+    options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", root, *asked.tests]
     code = pytest.main(options, plugins=[counts])
     total = dict.fromkeys(("passed", "failed", "skipped", "expected", "surprising", "missing"), 0)
     for outcome in counts.outcomes.values():

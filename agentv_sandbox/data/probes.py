@@ -17,6 +17,7 @@ import signal
 import socket
 import stat
 import sys
+from types import SimpleNamespace
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.syscall.restype = ctypes.c_long
@@ -355,7 +356,7 @@ def writable_mounts():
                 continue
             os.unlink(name)
             found.add(path)
-    extra = found - set(SETTINGS["writable"])
+    extra = found - set(SETTINGS.writable)
     if not extra:
         raise Contained(", ".join(sorted(found)))
     return ", ".join(sorted(extra))
@@ -365,16 +366,16 @@ def unbounded_inodes():
     """A tmpfs without a limit on the number of its files takes memory that no size limit sees."""
     free = {line.split()[4] for line in open("/proc/self/mountinfo") if " - tmpfs " in line}
     found = []
-    for path in sorted(free & set(SETTINGS["writable"])):
-        if path not in ("/dev/shm", "/dev/mqueue") and os.statvfs(path).f_files > SETTINGS["inodes"]:
+    for path in sorted(free & set(SETTINGS.writable)):
+        if path not in ("/dev/shm", "/dev/mqueue") and os.statvfs(path).f_files > SETTINGS.inodes:
             found.append(f"{path}: {os.statvfs(path).f_files}")
     if not found:
-        raise Contained(f"at most {SETTINGS['inodes']}")
+        raise Contained(f"at most {SETTINGS.inodes}")
     return ", ".join(found)
 
 
 def open_files():
-    limit = SETTINGS["open_files"]
+    limit = SETTINGS.open_files
     held = []
     try:
         while len(held) < limit + 64:
@@ -431,14 +432,14 @@ def host_unix_sockets():
 
 
 def environment():
-    extra = {name for name, value in os.environ.items() if value and name not in SETTINGS["env"]}
+    extra = {name for name, value in os.environ.items() if value and name not in SETTINGS.env}
     for pid in ("self", "1"):
         try:
             data = open(f"/proc/{pid}/environ", "rb").read().decode("utf-8", "replace")
         except OSError:
             continue
         pairs = (part.partition("=") for part in data.split("\0"))  # one that is emptied says nothing
-        extra |= {name for name, _, value in pairs if value} - set(SETTINGS["env"])
+        extra |= {name for name, _, value in pairs if value} - set(SETTINGS.env)
     if not extra:
         raise Contained(f"{len(os.environ)} variables, all ours")
     return ", ".join(sorted(extra))
@@ -466,7 +467,7 @@ def own_user():
 
 def secrets_in_paths():
     text = open("/proc/self/mountinfo").read() + open("/proc/1/cgroup").read()
-    hits = [word for word in SETTINGS["canaries"] if word in text]
+    hits = [word for word in SETTINGS.canaries if word in text]
     if not hits:
         raise Contained("no trace")
     return ", ".join(hits)
@@ -474,7 +475,7 @@ def secrets_in_paths():
 
 def readable_canaries():
     """Search everything that this user can read for words that it must not find."""
-    words = [word.encode() for word in SETTINGS["canaries"]]
+    words = [word.encode() for word in SETTINGS.canaries]
     searched = 0
     for top in (
         "/workspace",
@@ -603,5 +604,5 @@ def main():
         print(json.dumps({"id": case, "name": name, "fired": fired, "detail": detail}), flush=True)
 
 
-SETTINGS = json.loads(sys.argv[1])
+SETTINGS = SimpleNamespace(**json.loads(sys.argv[1]))
 main()

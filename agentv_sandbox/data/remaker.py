@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import sys
+from types import SimpleNamespace
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -78,14 +79,14 @@ def filled(fd, name, contents):
 
 
 def main():
-    request = json.load(sys.stdin)
+    request = SimpleNamespace(**json.load(sys.stdin))
     root, contents = os.open("/system/files", FOLDER), os.open("/system/contents", FOLDER)
-    for path in request["gone"]:
+    for path in request.gone:
         parent, _, name = path.rpartition("/")
         folder = opened(root, parent)
         removed(folder, name)
         os.close(folder)
-    for path, kind, mode, uid, gid, data in request["entries"]:
+    for path, kind, mode, uid, gid, data in request.entries:
         parent, _, name = path.rpartition("/")
         folder = opened(root, parent)
         made(folder, name, kind, mode, (uid, gid), data, contents)

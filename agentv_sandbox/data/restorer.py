@@ -18,6 +18,7 @@ import os
 import re
 import stat
 import sys
+from types import SimpleNamespace
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -129,12 +130,12 @@ class Known:
 
     def __init__(self, base, request):
         self.base = base
-        self.programs = frozenset(request["programs"])
-        self.modules = frozenset(request["modules"])
-        self.starts = re.compile("|".join(fnmatch.translate(each) for each in (*STARTS, *request["also"])))
+        self.programs = frozenset(request.programs)
+        self.modules = frozenset(request.modules)
+        self.starts = re.compile("|".join(fnmatch.translate(each) for each in (*STARTS, *request.also)))
         self.path = tuple(
             dict.fromkeys(
-                folder.strip("/") for folder in (*request["path"], "/root/.local/bin", "/root/.cargo/bin")
+                folder.strip("/") for folder in (*request.path, "/root/.local/bin", "/root/.cargo/bin")
             )
         )
         self.owned = self.of_packages()
@@ -377,7 +378,8 @@ def copied_file(here, there, name, info):
 
 
 def main():
-    restorer = Restorer("/system/files", "/system/changes/upper", "/system/base", json.load(sys.stdin))
+    known = SimpleNamespace(**json.load(sys.stdin))
+    restorer = Restorer("/system/files", "/system/changes/upper", "/system/base", known)
     restorer.run()
     json.dump({"restored": restorer.restored, "hidden": restorer.hidden, "more": restorer.more}, sys.stdout)
 

@@ -23,9 +23,9 @@ class Candidates:
     """The process of the candidate, started again when it has ended."""
 
     def __init__(self, asked, script):
-        self.folder = asked["folder"]
-        self.call_timeout = asked["call_timeout"]
-        self.timeout = asked["timeout"]
+        self.folder = asked.folder
+        self.call_timeout = asked.call_timeout
+        self.timeout = asked.timeout
         self.script = script
         self.talk = None
         self.number = 0

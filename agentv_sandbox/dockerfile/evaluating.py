@@ -94,7 +94,7 @@ def evaluate(
     dockerfile: Dockerfile,
     stage: Stage,
     *,
-    base: Mapping[str, Any],
+    base: Mapping[str, object],
     arguments: Mapping[str, str],
     inherited: Mapping[str, str] | None = None,
 ) -> Evaluated:
@@ -185,6 +185,11 @@ class _Evaluation:
     def _variables(self) -> dict[str, str]:
         return dict(self.result.variables)
 
+    def _own(self, name: str) -> dict[str, object]:
+        """A mapping of the configuration, to be added to."""
+        self._config[name] = own = dict(self._config.get(name) or {})
+        return own
+
     def _expanded(self, text: str) -> str:
         return self._words.expanded(text, self._variables)
 
@@ -266,8 +271,9 @@ class _Evaluation:
     def _set_workdir(self, line: Line) -> None:
         path = self._absolute(self._expanded(line.rest)).rstrip("/") or "/"
         self._config["WorkingDir"] = path
-        owner = str(self._config.get("User") or "")
-        self.result.steps.append(Folder(line=line.number, path=path, owner=owner))
+        self.result.steps.append(
+            Folder(line=line.number, path=path, owner=str(self._config.get("User") or ""))
+        )
 
     # -- the configuration ------------------------------------------------------------------------------
     def _set_variables(self, line: Line) -> None:
@@ -298,7 +304,7 @@ class _Evaluation:
         self._shell = self._config["Shell"] = words
 
     def _label(self, line: Line) -> None:
-        labels = self._config["Labels"] = dict(self._config.get("Labels") or {})
+        labels = self._own("Labels")
         for name, value in self._words.pairs(line.rest):
             labels[self._expanded(name)] = self._expanded(value)
 
@@ -311,12 +317,12 @@ class _Evaluation:
             self._config["Cmd"] = None  # the base's would be its arguments
 
     def _expose(self, line: Line) -> None:
-        ports = self._config["ExposedPorts"] = dict(self._config.get("ExposedPorts") or {})
+        ports = self._own("ExposedPorts")
         for word in self._expanded(line.rest).split():
             ports[word if "/" in word else f"{word}/tcp"] = {}
 
     def _add_volumes(self, line: Line) -> None:
-        volumes = self._config["Volumes"] = dict(self._config.get("Volumes") or {})
+        volumes = self._own("Volumes")
         for word in json_words(line.rest) or self._words.split(line.rest):
             volumes[self._expanded(word)] = {}
 
@@ -328,7 +334,7 @@ class _Evaluation:
         if kind.upper() != "CMD" or not rest.strip():
             raise ValueError("it is NONE, or CMD and a command")
         words = json_words(rest.strip())
-        health: dict[str, Any] = {"Test": ["CMD", *words] if words else ["CMD-SHELL", rest.strip()]}
+        health: dict[str, object] = {"Test": ["CMD", *words] if words else ["CMD-SHELL", rest.strip()]}
         for name, key in (
             ("interval", "Interval"),
             ("timeout", "Timeout"),

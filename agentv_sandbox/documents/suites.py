@@ -36,8 +36,8 @@ def _printable(text: str) -> str:
 
 
 Id = Annotated[Text, AfterValidator(_printable)]
-Input = Annotated[Any, WithJsonSchema({"x-ref": "Input"})]
-Expected = Annotated[Any, WithJsonSchema({"x-ref": "Expected"})]
+Input = Annotated[object, WithJsonSchema({"x-ref": "Input"})]
+Expected = Annotated[object, WithJsonSchema({"x-ref": "Expected"})]
 Items = Annotated[
     InstanceOf[Seq],
     AfterValidator(not_empty),
@@ -193,7 +193,7 @@ class TestDoc(Doc):
     """Graders of the test."""
     rubrics: list[Text | RubricDoc] | None = None
     """A checklist; its items make up one more grader."""
-    vars: dict[str, Any] | None = None
+    vars: dict[str, object] | None = None
     """Variables of this test."""
     execution: ExecutionDoc | None = None
     """`threshold`, `targets`, `skip_defaults`, `assertions`; a `target` is ignored."""
@@ -225,7 +225,7 @@ class TestDoc(Doc):
     """Whether the conversation goes on after a turn that failed."""
     window_size: Annotated[int, Field(ge=1)] | None = None
     """How many earlier turns are sent with a question; system messages always are."""
-    evaluator: Any = None
+    evaluator: object = None
     """Accepted, without effect."""
 
 
@@ -264,13 +264,13 @@ class SuiteDoc(Doc):
         None
     )
     """For readers."""
-    author: Any = None
+    author: object = None
     """For readers."""
     tags: Names | None = None
     """In rows and reports."""
     license: str | None = None
     """For readers."""
-    requires: dict[str, Any] | None = None
+    requires: dict[str, object] | None = None
     """For AgentV."""
     input: Input = None
     """Messages put before those of each test."""
@@ -284,7 +284,7 @@ class SuiteDoc(Doc):
     """How tests run."""
     assertions: Assertions | None = None
     """Appended to those of each test."""
-    evaluator: Any = None
+    evaluator: object = None
     """Accepted, without effect."""
     preprocessors: list[PreprocessorDoc] | None = None
     """Commands that turn files of an answer into text for graders."""
@@ -292,7 +292,7 @@ class SuiteDoc(Doc):
     """What agents work in; a mapping, or the path of a file that holds it."""
     metadata: dict[str, Any] | None = None
     """Merged into each test's metadata."""
-    governance: dict[str, Any] | None = None
+    governance: dict[str, object] | None = None
     """Merged into each test's metadata."""
     outputs: Globs | None = None
     """Here only: globs of workspace files that belong to the answer even if the agent does not name them."""

@@ -22,7 +22,7 @@ class ExactDoc(Doc):
     """Rules of what an agent may do. Nothing in them is guessed: an unknown key is an error."""
 
     @classmethod
-    def _unknown(cls, key: str, node: Map, _extras: dict[str, Any], problems: Problems) -> None:
+    def _unknown(cls, key: str, node: Map, _extras: dict[str, object], problems: Problems) -> None:
         problems.error(
             node, key, f"unknown key {show(key)}", hint=f"known here: {', '.join(known_keys(cls))}"
         )

@@ -201,7 +201,7 @@ class PackagesDoc(Doc):
     """By command, or any other name: the npm package that has it, also as `name@version`."""
 
 
-def _version(runtime: str, example: str) -> Any:
+def _version(runtime: str, example: str) -> object:
     pattern = PATTERNS[runtime].pattern
 
     def check(value: Any) -> Any:

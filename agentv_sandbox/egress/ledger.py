@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 from dataclasses import field
 from time import monotonic_ns
-from typing import Any, Literal
+from typing import Literal
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.logs import safe_text
@@ -49,7 +49,7 @@ class Visit:
     bytes_down: int = 0
     duration_s: float = 0.0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """A row of the log; what the container chose is escaped."""
         return {
             "time": self.time,

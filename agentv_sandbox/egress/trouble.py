@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+
+from agentv_sandbox.models.json.records import JsonRecord
 
 _MOST = 3
 _BAD_GATEWAY = 502
 _FIRST_ERROR = 400
+
+
+class LoggedVisit(JsonRecord):
+    """A line of the log of requests."""
+
+    endpoint: str
+    route: str
+    decision: str
+    reason: str
+    status: int | None
+    gateway: bool
+
+
+def visits(log: str) -> Iterator[LoggedVisit]:
+    return (LoggedVisit.of(json.loads(line)) for line in log.splitlines())
 
 
 def network_troubles(log: str) -> tuple[str, ...]:
@@ -26,7 +42,7 @@ def server_faults(log: str) -> tuple[str, ...]:
 
 def _counted(log: str) -> Mapping[tuple[int, str], int]:
     """How often each trouble happened: its class and its sentence."""
-    return Counter(filter(None, (_trouble(json.loads(line)) for line in log.splitlines())))
+    return Counter(filter(None, map(_trouble, visits(log))))
 
 
 def _sentences(found: Mapping[tuple[int, str], int]) -> tuple[str, ...]:
@@ -37,12 +53,12 @@ def _sentences(found: Mapping[tuple[int, str], int]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _trouble(row: Mapping[str, Any]) -> tuple[int, str] | None:
-    where, reason = row["endpoint"] or row["route"] or "the proxy", row["reason"]
-    if row["status"] == _BAD_GATEWAY and reason:
+def _trouble(row: LoggedVisit) -> tuple[int, str] | None:
+    where, reason = row.endpoint or row.route or "the proxy", row.reason
+    if row.status == _BAD_GATEWAY and reason:
         return 0, f"{where} could not be used: {reason}{_tls_hint(reason)}"
-    if row["decision"] == "refused":
-        if "gateway" in row:
+    if row.decision == "refused":
+        if row.gateway:
             return None  # ``Grant.model_refusals`` says it
         if "does not resolve" in reason:
             return 0, f"{where} could not be used: {reason}"
@@ -50,8 +66,8 @@ def _trouble(row: Mapping[str, Any]) -> tuple[int, str] | None:
         return 1, f"refused: {reason}{more}"
     if reason:
         return 0, f"{where}: {reason}"
-    if row["status"] >= _FIRST_ERROR:
-        return 2, f"{where} answered with status {row['status']}"
+    if row.status is not None and row.status >= _FIRST_ERROR:
+        return 2, f"{where} answered with status {row.status}"
     return None
 
 

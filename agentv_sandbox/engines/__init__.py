@@ -117,7 +117,7 @@ class StepImages(Protocol):
         """On whose disk images are."""
         ...
 
-    def image_config(self, ref: str) -> Mapping[str, Any]:
+    def image_config(self, ref: str) -> Mapping[str, object]:
         """The configuration of an image, whoever wrote it: ``Env``, ``User``, ``OnBuild`` … Raises EngineError."""
         ...
 

@@ -39,7 +39,7 @@ class CallCapture:
         self._size += len(data)
         self._kept += data[: max(MAX_REPLY - len(self._kept), 0)]
 
-    def to_json(self) -> dict[str, Json]:
+    def to_json(self) -> dict[str, object]:
         """``reply``, and how many bytes of it are missing."""
         left_out = self._size - len(self._kept)
         kept = masking.head_of(bytes(self._kept)) if left_out else self._kept
@@ -56,10 +56,10 @@ class CallLog:
         self._room = MAX_ALL
         self._number = 0
         self._left_out = 0
-        self._before: Mapping[str, Any] = {}
+        self._before: Mapping[str, object] = {}
         """Hashes of the last request: of each message of a talk, of each other field."""
 
-    def add(self, began: datetime, request: Mapping[str, Json], facts: Mapping[str, Json]) -> None:
+    def add(self, began: datetime, request: Mapping[str, Json], facts: Mapping[str, object]) -> None:
         """Note one call. ``facts``: all but the request."""
         hashes = {key: _hashes(key, value) for key, value in request.items()}
         with self._lock:
@@ -87,8 +87,8 @@ class CallLog:
 
 def _news(
     request: Mapping[str, Json], hashes: Mapping[str, Any], before: Mapping[str, Any]
-) -> dict[str, Json]:
-    new: dict[str, Json] = {}
+) -> dict[str, object]:
+    new: dict[str, object] = {}
     same: list[str] = []
     row: dict[str, Json] = {}
     for key, value in request.items():
@@ -115,7 +115,7 @@ def _common(now: list[bytes], before: Any) -> int:
     return next((at for at, (one, other) in pairs if one != other), min(len(now), len(earlier)))
 
 
-def _hashes(key: str, value: Json) -> Any:
+def _hashes(key: str, value: Json) -> object:
     if key in _TALKS and isinstance(value, list):
         return [_hash(each) for each in value]
     return _hash(value)

@@ -15,7 +15,6 @@ from agentv_sandbox.gateway.replies import ReplyReader
 from agentv_sandbox.modelcalls.limiter import KeyLimit, QueueTurn, WaitClock
 from agentv_sandbox.modelcalls.recording import CallRecord, RecordedReply
 from agentv_sandbox.modelcalls.waits import asked_wait, may_ask_to_wait
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models_api.dialects.base import Dialect, Operation
 from agentv_sandbox.models_api.policy import BOUNDS
 
@@ -38,7 +37,7 @@ class Admitted:
     model: str
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
-    understood: Mapping[str, Json] = field(repr=False, default_factory=dict)
+    understood: Mapping[str, object] = field(repr=False, default_factory=dict)
     """``body`` as JSON, its keys in one spelling."""
     lost_betas: tuple[str, ...] = ()
     """Values of ``anthropic-beta`` that are not sent."""
@@ -167,7 +166,7 @@ class ModelCall:
         if self._record is not None:
             self._record.end(complete=self._complete)
 
-    def facts(self, use: ModelUse) -> dict[str, Json]:
+    def facts(self, use: ModelUse) -> dict[str, object]:
         """What the log says of it beside the request. Times in seconds."""
         admitted, usage = self.admitted, self.reply.usage
         known = {

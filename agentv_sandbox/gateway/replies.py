@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from agentv_sandbox.gateway.calls import CallCapture
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.reading import AnswerReading
 from agentv_sandbox.models_api.sse import MAX_EVENT, EventStream, ServerEvent
@@ -70,7 +69,7 @@ class ReplyReader:
             if each.data is None or not self._dialect.is_usage_event(self._read(each.data))
         )
 
-    def _read(self, data: bytes) -> Json:
+    def _read(self, data: bytes) -> object:
         """One JSON document, taken in; None when it is not JSON."""
         try:
             row = read_json(data)

@@ -12,17 +12,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from agentv_sandbox.models.content import AnswerMessage, read_message
+from agentv_sandbox.models.json.records import JsonRecord
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, amount, read_json
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models_api.dialects import dialect_at, offers_tools, results_in
-from agentv_sandbox.models_api.reading import (
-    MAX_CALLS,
-    AnswerReading,
-    Row,
-    ToolUse,
-    object_of,
-    objects_in,
-)
+from agentv_sandbox.models_api.reading import MAX_CALLS, AnswerReading, Row, ToolUse
 from agentv_sandbox.models_api.sse import data_of
 
 _MAX_EVENTS = 200_000
@@ -32,11 +26,11 @@ _OK = 200
 def trajectory(model_log: str) -> tuple[AnswerMessage, ...]:
     """One assistant message for each answer of the model that drove the agent, in the order of its calls.
     ``model_log``: as ``CallLog.jsonl`` has it."""
-    rows = sorted(_rows(model_log), key=lambda row: str(row.get("time")))
+    rows = sorted(_rows(model_log), key=lambda row: row.time)
     results = _Results()
     for row in rows:
-        results.add(object_of(row.get("request")))
-    asked = [row for row in rows if row.get("status") == _OK and dialect_at(str(row.get("path")))]
+        results.add(row.request)
+    asked = [row for row in rows if row.status == _OK and dialect_at(row.path)]
     # Titles and summaries are asked for without tools; they are no part of the work.
     driving = [row for row in asked if _offers_tools(row)] or asked
     messages: list[AnswerMessage] = []
@@ -52,20 +46,32 @@ def trajectory(model_log: str) -> tuple[AnswerMessage, ...]:
     return tuple(messages)
 
 
-def _message(row: Row, answer: AnswerReading, results: _Results) -> dict[str, Json]:
+class _Logged(JsonRecord):
+    """A line of the log."""
+
+    time: str
+    path: str
+    status: int | None
+    duration_s: float | None
+    request: Row
+    repeats_fields: tuple[str, ...]
+    reply: str
+
+
+def _message(row: _Logged, answer: AnswerReading, results: _Results) -> dict[str, object]:
     message: dict[str, Json] = {"role": "assistant", "content": "".join(answer.text) or None}
     if answer.calls:
         message["tool_calls"] = [_call(use, results) for use in answer.calls]
-    duration_s = amount(row.get("duration_s"), 1e9)
+    duration_s = amount(row.duration_s, 1e9)
     try:
-        start = datetime.fromisoformat(str(row.get("time")))
+        start = datetime.fromisoformat(row.time)
         end = start + timedelta(seconds=duration_s or 0.0)
     except (ValueError, OverflowError):
         return message
     return {**message, "start_time": start.isoformat(), "end_time": end.isoformat()}
 
 
-def _call(use: ToolUse, results: _Results) -> dict[str, Json]:
+def _call(use: ToolUse, results: _Results) -> dict[str, object]:
     known = {"id": use.id} if use.id else {}
     return {"tool": use.tool, "input": use.input, **known, **results.of(use)}
 
@@ -87,7 +93,7 @@ class _Results:
             elif result.tool and sum(map(len, self._by_name.values())) < MAX_CALLS:
                 self._by_name[result.tool].append(outcome)
 
-    def of(self, use: ToolUse) -> dict[str, Json]:
+    def of(self, use: ToolUse) -> dict[str, object]:
         """``output`` and ``status`` of a call, as far as there are any."""
         known = self._by_id.get(use.id)
         if known is None and not use.id:
@@ -96,24 +102,23 @@ class _Results:
         return known or {}
 
 
-def _rows(model_log: str) -> Iterator[Row]:
+def _rows(model_log: str) -> Iterator[_Logged]:
     for line in model_log.splitlines():
         try:
             row = read_json(line)
         except ForeignJsonError:
             continue
         if isinstance(row, dict) and "request" in row:
-            yield row
+            yield _Logged.of(row)
 
 
-def _offers_tools(row: Row) -> bool:
-    repeated = row.get("repeats_fields")
-    return offers_tools(object_of(row.get("request"))) or (isinstance(repeated, list) and "tools" in repeated)
+def _offers_tools(row: _Logged) -> bool:
+    return offers_tools(row.request) or "tools" in row.repeats_fields
 
 
-def _answer(row: Row) -> AnswerReading:
-    answer, text = AnswerReading(dialect_at(str(row.get("path")))), row.get("reply")
-    for document in _documents(text if isinstance(text, str) else ""):
+def _answer(row: _Logged) -> AnswerReading:
+    answer = AnswerReading(dialect_at(row.path))
+    for document in _documents(row.reply):
         answer.add(document)
     return answer
 
@@ -133,6 +138,6 @@ def _documents(text: str) -> Iterator[Row]:
 
 def _text(content: Json) -> str:
     if isinstance(content, list):
-        parts = [row.get("text") for row in objects_in(content)]
+        parts = [row.get("text") for row in content if isinstance(row, dict)]
         return "\n".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else json.dumps(content)

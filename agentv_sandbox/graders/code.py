@@ -156,7 +156,7 @@ class ProgramVerdict:
 
     score: float
     assertions: tuple[Assertion, ...] = ()
-    details: Mapping[str, Json] | None = None
+    details: Mapping[str, object] | None = None
 
 
 class ProgramError(GraderError):

@@ -51,7 +51,6 @@ from agentv_sandbox.judging.llm_target import choose_target
 from agentv_sandbox.judging.replies import BadReply
 from agentv_sandbox.models.case import Assertion, GraderResult, Verdict
 from agentv_sandbox.models.json.javascript import dumps, number
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec
 from agentv_sandbox.models_api.records import LlmRequest
@@ -323,17 +322,17 @@ def _prefixed_assertions(members: Sequence[GraderResult]) -> list[Assertion]:
     ]
 
 
-def _wire(members: Sequence[GraderResult]) -> dict[str, Json]:
+def _wire(members: Sequence[GraderResult]) -> dict[str, object]:
     """Member results as aggregators read them (camelCase, as in AgentV)."""
     return {member.name: _wire_one(member) for member in members}
 
 
-def _wire_one(member: GraderResult) -> Json:
+def _wire_one(member: GraderResult) -> object:
     assertions = [
         {"text": a.text, "passed": a.passed, **({} if a.evidence is None else {"evidence": a.evidence})}
         for a in member.assertions
     ]
-    wire: dict[str, Json] = {
+    wire: dict[str, object] = {
         "score": member.score,
         "verdict": member.verdict,
         "assertions": assertions,
@@ -353,7 +352,7 @@ def _with_crashes(graded: GraderResult) -> GraderResult:
     return replace(graded, verdict="fail", error=error)
 
 
-def _agreement(members: Sequence[GraderResult]) -> Mapping[str, Json] | None:
+def _agreement(members: Sequence[GraderResult]) -> Mapping[str, object] | None:
     """Share of pairs of members that came to the same verdict. Over many cases, the summary says more."""
     judged = _members_with_verdict(members)
     pairs = list(combinations(judged, 2))

@@ -32,7 +32,7 @@ from agentv_sandbox.models.case import Assertion, GraderResult
 from agentv_sandbox.models.json.javascript import number
 from agentv_sandbox.models.json.untrusted import NO_NUMBER
 from agentv_sandbox.models.json.value import Json
-from agentv_sandbox.models.messages import trim
+from agentv_sandbox.models.messages import content_of, role_of, trim
 from agentv_sandbox.models.suite import GraderSpec, Message
 
 _NUMERIC_DATE = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})", re.ASCII)
@@ -91,10 +91,10 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     return result(spec, earned / total if total > 0 else 0.0, assertions)
 
 
-def _expected(messages: Sequence[Message]) -> Json:
+def _expected(messages: Sequence[Message]) -> object:
     """Data of the last expected assistant message that holds some; ``MISSING`` when none does."""
     for message in reversed(messages):
-        content = message.get("content") if message.get("role") == "assistant" else None
+        content = content_of(message) if role_of(message) == "assistant" else None
         if isinstance(content, dict | list | tuple):
             return content
         if isinstance(content, str) and content:
@@ -105,7 +105,7 @@ def _expected(messages: Sequence[Message]) -> Json:
     return MISSING
 
 
-def _compare(field: AccuracyField, actual: Json, expected: Json) -> _Outcome:
+def _compare(field: AccuracyField, actual: object, expected: Json) -> _Outcome:
     expected_value, actual_value = at_path(expected, field.path), at_path(actual, field.path)
     if expected_value is MISSING:
         return _Outcome(text=f"{field.path}: no expected value", passed=True, weight=field.weight)
@@ -123,7 +123,7 @@ def _compare(field: AccuracyField, actual: Json, expected: Json) -> _Outcome:
     return _Outcome(text=f"{field.path} ({note})" if note else field.path, passed=passed, weight=field.weight)
 
 
-def _exact(actual: Json, expected: Json) -> tuple[bool, str]:
+def _exact(actual: object, expected: Json) -> tuple[bool, str]:
     if same(actual, expected):
         return True, ""
     if type_name(actual) != type_name(expected):
@@ -131,7 +131,7 @@ def _exact(actual: Json, expected: Json) -> tuple[bool, str]:
     return False, "value mismatch"
 
 
-def _near(field: AccuracyField, actual_value: Json, expected_value: Json) -> tuple[bool, str]:
+def _near(field: AccuracyField, actual_value: object, expected_value: object) -> tuple[bool, str]:
     actual, expected = _number(actual_value), _number(expected_value)
     if actual_value == NO_NUMBER:  # what the reader of answers makes of 1e999
         return False, "invalid numeric value"
@@ -157,7 +157,7 @@ def _number(value: Json) -> float | None:
         return math.inf
 
 
-def _same_day(field: AccuracyField, actual_value: Json, expected_value: Json) -> tuple[bool, str]:
+def _same_day(field: AccuracyField, actual_value: object, expected_value: object) -> tuple[bool, str]:
     actual, expected = _date(actual_value, field.formats), _date(expected_value, field.formats)
     if actual is None:
         return False, "unparseable candidate date"

@@ -44,7 +44,6 @@ from agentv_sandbox.judging.replies import BadReply
 from agentv_sandbox.judging.rubric_items import Rubric, RubricList, read_rubrics
 from agentv_sandbox.modelclient.retry import RequestBudget
 from agentv_sandbox.models.case import Assertion, Candidate, GraderResult, total_cost, total_usage
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Target
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest
@@ -66,7 +65,7 @@ class LlmGraderOptions(Options):
     """Set when ``prompt`` came from a file: it is then a full template, whatever variables it names."""
     prompt_command: tuple[str, ...] | None = None
     """argv of a program that prints the template; a last element that is a file is absolute."""
-    prompt_config: Mapping[str, Any] = Field(default_factory=dict)
+    prompt_config: Mapping[str, object] = Field(default_factory=dict)
     prompt_files: tuple[str, ...] = ()
     """Globs of project files with tests that ``prompt_command`` sees."""
     """What the program reads as ``config``: the prompt's own over the grader's and unknown keys."""
@@ -159,8 +158,8 @@ class Mode:
     """One of the three forms of judging."""
 
     form: str
-    schema: Mapping[str, Json]
-    parse: Callable[[str], Any]
+    schema: Mapping[str, object]
+    parse: Callable[[str], object]
 
 
 FREEFORM = Mode(form=prompts.FREEFORM_FORM, schema=replies.schema_of_freeform(), parse=replies.parse_freeform)
@@ -210,9 +209,7 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     target = _target(spec, context, options)
     candidate = context.tools.candidate(spec)
     values = template.variables(context, candidate.text, options.rubrics)
-    nonce = injection.nonce_of(
-        values["output"], values["file_changes"], values["tool_calls"], values["criteria"]
-    )
+    nonce = injection.nonce_of(values.output, values.file_changes, values.tool_calls, values.criteria)
     mode = _mode(options)
     user, built_in = _user_text(context, options, candidate, values, nonce)
     request = LlmRequest(
@@ -225,11 +222,11 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     )
     conversation = JudgeConversation(target=target, request=_for_target(target, request))
     answer = ask(context, conversation, mode)
-    suspicions = injection.suspicions(values["output"], [reply.text for reply in conversation.replies], nonce)
+    suspicions = injection.suspicions(values.output, [reply.text for reply in conversation.replies], nonce)
     return _result(spec, options, candidate, conversation, answer=answer, suspicions=suspicions)
 
 
-def ask(context: GradeContext, conversation: JudgeConversation, mode: Mode) -> Any:
+def ask(context: GradeContext, conversation: JudgeConversation, mode: Mode) -> object:
     """The parsed reply, or None when three attempts and one repair gave none, or the budget of the grading is spent;
     ``conversation`` keeps what happened. A server that cannot be asked is not asked again: that is the client's
     business, within the same budget. A program has nobody else who tries it again."""
@@ -268,7 +265,9 @@ def _repair(conversation: JudgeConversation, mode: Mode) -> LlmRequest:
     return _for_target(conversation.target, again)
 
 
-def _attempt(context: GradeContext, conversation: JudgeConversation, mode: Mode, request: LlmRequest) -> Any:
+def _attempt(
+    context: GradeContext, conversation: JudgeConversation, mode: Mode, request: LlmRequest
+) -> object:
     """The parsed reply; None where it cannot be parsed. Raises LlmError."""
     budget, before = conversation.budget, conversation.budget.used
     reply = context.tools.llm(conversation.target, request)
@@ -300,7 +299,7 @@ def _user_text(
     context: GradeContext,
     options: LlmGraderOptions,
     candidate: Candidate,
-    values: Mapping[str, str],
+    values: template.PromptValues,
     nonce: str,
 ) -> tuple[str, bool]:
     """The user prompt, and whether it is a built-in one (which shields the candidate)."""
@@ -309,10 +308,10 @@ def _user_text(
     prompt = options.prompt
     if prompt is not None and (options.prompt_file is not None or template.names_variable(prompt)):
         return trim(template.substitute(prompt, values)), False
-    criteria = values["criteria"] if prompt is None else trim(prompt)
+    criteria = values.criteria if prompt is None else trim(prompt)
     if not options.rubrics:
         return prompts.freeform(values, criteria, nonce), True
-    values = {**values, "criteria": criteria}
+    values = replace(values, criteria=criteria)
     if any(rubric.score_ranges for rubric in options.rubrics):
         return prompts.score_ranges(values, options.rubrics, nonce), True
     return prompts.checklist(values, options.rubrics, nonce), True
@@ -365,7 +364,7 @@ def _result(
     answer: Any,
     suspicions: Sequence[str],
 ) -> GraderResult:
-    extra: dict[str, Json] = {"suspicious": list(suspicions)} if suspicions else {}
+    extra: dict[str, object] = {"suspicious": list(suspicions)} if suspicions else {}
     if answer is None:
         attempts = min(len(conversation.replies), ATTEMPTS)
         reason = f"Grader parse failure after {attempts} attempts: {conversation.problems[-1]}"

@@ -74,7 +74,7 @@ def _from_json(name: str, data: bytes) -> dict[str, float]:
     return {key: _number(name, each) for key, each in named.items()}
 
 
-def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _once_each(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     """Which of two values of one name counts, readers of JSON do not agree on."""
     value = dict(pairs)
     if len(value) < len(pairs):

@@ -10,7 +10,6 @@ from agentv_sandbox.judging.prompts import gate_of
 from agentv_sandbox.judging.replies import ChecklistReply, RangesReply
 from agentv_sandbox.judging.rubric_items import Rubric
 from agentv_sandbox.models.case import Assertion, Verdict
-from agentv_sandbox.models.json.value import Json
 
 MET_SCORE = 7
 """A criterion with score ranges counts as met from here on."""
@@ -21,7 +20,7 @@ class RubricScore:
     score: float
     verdict: Verdict
     assertions: tuple[Assertion, ...]
-    details: Mapping[str, Json] | None = None
+    details: Mapping[str, object] | None = None
 
 
 def score_checklist(reply: ChecklistReply, rubrics: Sequence[Rubric]) -> RubricScore:
@@ -78,7 +77,7 @@ def score_ranges(reply: RangesReply, rubrics: Sequence[Rubric]) -> RubricScore:
     )
 
 
-def _missing(rubrics: Sequence[Rubric], checks: Mapping[str, object]) -> Mapping[str, Json] | None:
+def _missing(rubrics: Sequence[Rubric], checks: Mapping[str, object]) -> Mapping[str, object] | None:
     """Items that the model left out: they do not count, and the result says so."""
     missing = [rubric.id for rubric in rubrics if rubric.id not in checks]
     return {"unanswered": missing} if missing else None

@@ -33,7 +33,7 @@ ArgsMatch = Literal["exact", "superset", "subset", "ignore"] | Annotated[tuple[s
 
 class ExpectedCall(Options):
     tool: Text
-    args: Mapping[str, Any] | Literal["any"] | None = None
+    args: Mapping[str, object] | Literal["any"] | None = None
     """None and ``any``: arguments do not matter."""
     args_match: ArgsMatch | None = None
     """None: the grader's."""
@@ -44,7 +44,7 @@ class ExpectedCall(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _respell(cls, data: Any) -> Any:
+    def _respell(cls, data: Any) -> object:
         """AgentV's other spellings of two keys."""
         if not isinstance(data, Mapping):
             return data
@@ -233,7 +233,7 @@ def _args_match(wanted: ExpectedCall, call: ToolCall, options: ToolTrajectoryOpt
     return all(key in outer and same(value, outer[key]) for key, value in inner.items())
 
 
-def _field_matches(expected: Json, actual: Json, path: str) -> bool:
+def _field_matches(expected: Json, actual: object, path: str) -> bool:
     wanted = at_path(expected, path)
     return wanted is MISSING or same(wanted, at_path(actual, path))
 

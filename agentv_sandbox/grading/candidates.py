@@ -109,14 +109,14 @@ class Candidates:
         """Answer one request. Never raises for what a container sent."""
         return answered(self.token, headers, lambda: self._route(method, path, body))
 
-    def _route(self, method: str, path: str, body: bytes) -> Mapping[str, Any]:
+    def _route(self, method: str, path: str, body: bytes) -> Mapping[str, object]:
         work = {"/run": self._run, "/open": self._open, "/talk": self._talk, "/close": self._close}.get(path)
         if method != "POST" or work is None:
             raise RefusedRequest(404, f"no such endpoint: {method} {safe_name(path)}")
         return work(request_object(body))
 
     # -- commands that run to their end ---------------------------------------------------------------
-    def _run(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _run(self, asked: Mapping[str, Any]) -> Mapping[str, object]:
         stdin = _bytes_of(asked.get("stdin", ""), "stdin")
         box, order = self._order(asked)
         try:
@@ -179,7 +179,7 @@ class Candidates:
                 box.start(removing).wait()
 
     # -- commands that are talked to ------------------------------------------------------------------
-    def _open(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _open(self, asked: Mapping[str, Any]) -> Mapping[str, object]:
         with self._lock:
             if len(self._talks) >= MAX_OPEN:
                 raise RefusedRequest(429, f"{MAX_OPEN} candidates are open; close one")
@@ -191,7 +191,7 @@ class Candidates:
             self._talks[number] = _Talk(box.start(order), box, order)
         return {"id": number}
 
-    def _talk(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _talk(self, asked: Mapping[str, Any]) -> Mapping[str, object]:
         """Send what there is to send, and wait for a line where one is wanted."""
         talk = self._talk_named(asked)
         data = _bytes_of(asked.get("send", ""), "send")
@@ -223,7 +223,7 @@ class Candidates:
                 talk.running.end("flood")
         return True
 
-    def _close(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _close(self, asked: Mapping[str, Any]) -> Mapping[str, object]:
         talk = self._talk_named(asked)
         with self._lock:
             self._talks.pop(asked["id"], None)
@@ -267,7 +267,7 @@ def _put(box: Box, order: Order, folder: str, files: Mapping[str, bytes]) -> Non
         raise RefusedRequest(400, f"the files cannot be put there: {why}")
 
 
-def _ended(result: ExecResult) -> Mapping[str, Any]:
+def _ended(result: ExecResult) -> Mapping[str, object]:
     return {
         "outcome": result.outcome,
         "exit_code": result.exit_code if result.outcome == "exited" else None,
@@ -279,7 +279,7 @@ def _ended(result: ExecResult) -> Mapping[str, Any]:
     }
 
 
-def _not_started(error: EngineError) -> Mapping[str, Any]:
+def _not_started(error: EngineError) -> Mapping[str, object]:
     stderr = error.message.encode("utf-8", "replace")
     return {
         "outcome": "exited",

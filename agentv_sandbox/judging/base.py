@@ -14,7 +14,6 @@ from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, Verdict
 from agentv_sandbox.models.container import ExecResult, Stdin
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Message, Suite, Target
 from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier, Verified
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest
@@ -191,7 +190,7 @@ def yes_no(spec: GraderSpec, passed: bool, text: str, *, evidence: str | None = 
     return result(spec, float(passed), [Assertion(text=text, passed=passed, evidence=evidence)])
 
 
-def details_with(details: Mapping[str, Json] | None, candidate: Candidate) -> Mapping[str, Json] | None:
+def details_with(details: Mapping[str, object] | None, candidate: Candidate) -> Mapping[str, object] | None:
     """``details`` with what preprocessing could not read."""
     if not candidate.notes:
         return details

@@ -41,7 +41,7 @@ class RefusedRequest(Exception):
         self.status = status
 
 
-def answered(token: str, headers: Mapping[str, str], work: Callable[[], Json]) -> ProxyResponse:
+def answered(token: str, headers: Mapping[str, str], work: Callable[[], object]) -> ProxyResponse:
     """What ``work`` answers to who has the token. Its RefusedRequest, and errors of ours, are answers, too."""
     said = next((value for name, value in headers.items() if name.lower() == "authorization"), "")
     if not hmac.compare_digest(said.encode("utf-8", "replace"), f"Bearer {token}".encode()):
@@ -54,7 +54,7 @@ def answered(token: str, headers: Mapping[str, str], work: Callable[[], Json]) -
         return _response(502, {"error": error.message})
 
 
-def request_object(body: bytes) -> Mapping[str, Json]:
+def request_object(body: bytes) -> Mapping[str, object]:
     """The JSON object of a request. Raises RefusedRequest."""
     try:
         value = read_json(body)
@@ -84,7 +84,7 @@ class LlmProxy:
         """Answer one request. Never raises for what a container sent."""
         return answered(self.token, headers, lambda: self._route(method, path, body))
 
-    def _route(self, method: str, path: str, body: bytes) -> Json:
+    def _route(self, method: str, path: str, body: bytes) -> object:
         match (method, path.split("?", maxsplit=1)[0]):
             case ("GET", "/info"):
                 return self._info()
@@ -99,7 +99,7 @@ class LlmProxy:
                 return {"responses": [self._invoke_or_say(*call) for call in self._admit(requests)]}
         raise RefusedRequest(404, f"no such endpoint: {method} {path}")
 
-    def _info(self) -> Json:
+    def _info(self) -> object:
         with self._lock:
             used = self.calls
         return {
@@ -109,7 +109,7 @@ class LlmProxy:
             "availableTargets": sorted({self.target.name, *self.others}),
         }
 
-    def _admit(self, requests: Sequence[Mapping[str, Json]]) -> list[tuple[Target, LlmRequest]]:
+    def _admit(self, requests: Sequence[Mapping[str, object]]) -> list[tuple[Target, LlmRequest]]:
         """Check and count. A batch that goes over the budget is refused whole: no request of it is paid."""
         questions = [self._question(request) for request in requests]
         with self._lock:
@@ -131,14 +131,14 @@ class LlmProxy:
             raise RefusedRequest(400, f"unknown target; available: {', '.join(sorted(self.others))}")
         return target, LlmRequest(user=question, system=system or "")
 
-    def _invoke_or_say(self, target: Target, request: LlmRequest) -> Json:
+    def _invoke_or_say(self, target: Target, request: LlmRequest) -> object:
         """One failed question does not lose the rest of its batch."""
         try:
             return self._invoke(target, request)
         except LlmError as error:
             return {"output": [], "rawText": f"Error: {error.message}"}
 
-    def _invoke(self, target: Target, request: LlmRequest) -> Json:
+    def _invoke(self, target: Target, request: LlmRequest) -> object:
         reply = self.ask(target, request)
         usage = reply.token_usage
         with self._lock:
@@ -154,11 +154,11 @@ class LlmProxy:
         return answer
 
 
-def _object(body: bytes) -> Mapping[str, Json]:
+def _object(body: bytes) -> Mapping[str, object]:
     if len(body) > MAX_BODY_BYTES:
         raise RefusedRequest(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
     return request_object(body)
 
 
-def _response(status: int, body: Json) -> ProxyResponse:
+def _response(status: int, body: object) -> ProxyResponse:
     return ProxyResponse(status, json.dumps(body).encode())

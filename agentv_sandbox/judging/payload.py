@@ -36,6 +36,7 @@ from agentv_sandbox.models.content import (
 from agentv_sandbox.models.json.javascript import json_number
 from agentv_sandbox.models.json.pieces import json_pieces
 from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.messages import content_of
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import Message
 from agentv_sandbox.models_api.records import split_data_uri
@@ -78,7 +79,7 @@ def code_payload(context: GradeContext, *, answer: str, config: Mapping[str, Jso
     document["messages"] = conversation
     if spilled:
         document["output_path"] = spilled
-    times: dict[str, Json] = {
+    times: dict[str, object] = {
         "cost_usd": output.cost_usd,
         "duration_ms": output.duration_ms,
         "start_time": output.start_time,
@@ -105,7 +106,7 @@ def prompt_payload(context: GradeContext, *, answer: str, config: Mapping[str, J
     return Payload(stdin=_encode(document, builder.budget), files=tuple(builder.files))
 
 
-def _conversation(context: GradeContext, sent: list[Json], received: list[Json]) -> list[Json]:
+def _conversation(context: GradeContext, sent: list[Json], received: list[Json]) -> list[object]:
     """All that was said; the answer to a whole conversation holds what its user said, but not what came before."""
     if (opening := context.case.opening) is not None:
         return [*sent[:opening], *received]
@@ -118,7 +119,7 @@ def _evidence(
     conversation: list[Json],
     config: Mapping[str, Json],
     times: Mapping[str, Json] = MappingProxyType({}),
-) -> dict[str, Json]:
+) -> dict[str, object]:
     """What every program that judges reads beside the answer, in AgentV's order; ``times`` with the tokens."""
     case, output = context.case, context.output
     return {
@@ -150,7 +151,7 @@ class _Builder:
         self._images = 0
         self.files: list[StagedFile] = []
 
-    def messages(self, messages: Sequence[Message]) -> list[Json]:
+    def messages(self, messages: Sequence[Message]) -> list[object]:
         """Messages of the suite."""
         return [self._message(message) for message in messages]
 
@@ -174,19 +175,19 @@ class _Builder:
         self.files.append(file)
         return f"{self._tools.staging_path}/{os.fsdecode(file.path)}"
 
-    def _message(self, message: Message) -> Json:
-        content = message.get("content")
+    def _message(self, message: Message) -> object:
+        content = content_of(message)
         if not isinstance(content, list | tuple):
             return dict(message)
         return {**message, "content": [self._block(block) for block in content]}
 
-    def _answer_message(self, message: AnswerMessage) -> Json:
+    def _answer_message(self, message: AnswerMessage) -> object:
         wire = message.wire()
         if isinstance(message.content, tuple):
             wire["content"] = [self._answer_block(block) for block in message.content]
         return wire
 
-    def _answer_block(self, block: Block) -> Json:
+    def _answer_block(self, block: Block) -> object:
         match block:
             case InputBlock():
                 return self._block(block.raw)
@@ -199,7 +200,7 @@ class _Builder:
                 return {**block.raw, "path": container_path(file), "original_path": file.path}
         return block.raw
 
-    def _block(self, block: Json) -> Json:
+    def _block(self, block: object) -> object:
         """A block of the suite."""
         if not isinstance(block, dict):
             return block
@@ -212,7 +213,7 @@ class _Builder:
                 return {**rest, "resolved_path": self._tools.container_path(Path(block["resolvedPath"]))}
         return block
 
-    def _image(self, media_type: Json, source: str) -> Json:
+    def _image(self, media_type: Json, source: str) -> object:
         image = {"type": "image", "media_type": media_type}
         inline = split_data_uri(source)
         if inline is None:
@@ -225,7 +226,7 @@ class _Builder:
         self._images += 1
         return {**image, "path": self._stage(StagedFile(path=name, data=data))}
 
-    def _image_by_path(self, source: str) -> dict[str, Json]:
+    def _image_by_path(self, source: str) -> dict[str, object]:
         """An image that the answer names by its path stands in the workspace, if it is there at all."""
         place = container_meaning(source)
         if place is None:
@@ -240,7 +241,7 @@ class _Builder:
         return {"path": None, "original_path": source, "refused": "not collected"}
 
 
-def _trace(context: GradeContext, conversation: Sequence[Message]) -> Json:
+def _trace(context: GradeContext, conversation: Sequence[Message]) -> object:
     output = context.output
     timing = {
         "token_usage": _usage(output),
@@ -262,7 +263,7 @@ def _trace(context: GradeContext, conversation: Sequence[Message]) -> Json:
     }
 
 
-def _usage(output: CaseOutput) -> Json:
+def _usage(output: CaseOutput) -> object:
     return None if output.token_usage is None else dict(output.token_usage.wire())
 
 

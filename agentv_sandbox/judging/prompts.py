@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from agentv_sandbox.judging.injection import LONG_CHARS, quote
 from agentv_sandbox.judging.rubric_items import Rubric
+from agentv_sandbox.judging.template import PromptValues
 from agentv_sandbox.models.json.javascript import number
 
 _DATA = (
@@ -59,25 +60,25 @@ def system_text(form: str, nonce: str | None = None) -> str:
     return f"{rule}{_SYSTEM_TAIL}\n{form}"
 
 
-def freeform(values: Mapping[str, str], criteria: str, nonce: str) -> str:
+def freeform(values: PromptValues, criteria: str, nonce: str) -> str:
     sections = [
         ("criteria", criteria),
-        ("question", values["input"]),
-        ("reference_answer", values["expected_output"]),
-        ("answer", quote(values["output"], nonce)),
+        ("question", values.input),
+        ("reference_answer", values.expected_output),
+        ("answer", quote(values.output, nonce)),
         *_evidence(values, nonce),
     ]
     return _document(_FREEFORM, sections, reminder=("criteria", criteria), values=values)
 
 
-def checklist(values: Mapping[str, str], rubrics: Sequence[Rubric], nonce: str) -> str:
+def checklist(values: PromptValues, rubrics: Sequence[Rubric], nonce: str) -> str:
     sections = _shared(values, nonce)
     items = "\n".join(map(_checklist_line, rubrics))
     sections.append(("rubrics", f"{_guidance(rubrics)}{items}"))
     return f"{_document(_CHECKLIST, sections)}\n\nJudge every rubric by itself and give a reason for each."
 
 
-def score_ranges(values: Mapping[str, str], rubrics: Sequence[Rubric], nonce: str) -> str:
+def score_ranges(values: PromptValues, rubrics: Sequence[Rubric], nonce: str) -> str:
     sections = _shared(values, nonce)
     criteria = "\n\n".join(map(_criterion, rubrics))
     sections.append(("scoring_criteria", f"{_guidance(rubrics)}{criteria}"))
@@ -95,15 +96,19 @@ def repair(reply: str, problem: str, form: str) -> str:
     )
 
 
-def _shared(values: Mapping[str, str], nonce: str) -> list[tuple[str, str]]:
-    sections = [("question", values["input"]), ("criteria", values["criteria"])]
-    if values["expected_output"]:
-        sections.append(("reference_answer", values["expected_output"]))
-    return [*sections, ("answer", quote(values["output"], nonce)), *_evidence(values, nonce)]
+def _shared(values: PromptValues, nonce: str) -> list[tuple[str, str]]:
+    sections = [("question", values.input), ("criteria", values.criteria)]
+    if values.expected_output:
+        sections.append(("reference_answer", values.expected_output))
+    return [*sections, ("answer", quote(values.output, nonce)), *_evidence(values, nonce)]
 
 
-def _evidence(values: Mapping[str, str], nonce: str) -> list[tuple[str, str]]:
-    return [(name, quote(values[name], nonce)) for name in ("file_changes", "tool_calls") if values[name]]
+def _evidence(values: PromptValues, nonce: str) -> list[tuple[str, str]]:
+    return [
+        (name, quote(text, nonce))
+        for name, text in (("file_changes", values.file_changes), ("tool_calls", values.tool_calls))
+        if text
+    ]
 
 
 def _document(
@@ -111,10 +116,10 @@ def _document(
     sections: Sequence[tuple[str, str]],
     *,
     reminder: tuple[str, str] | None = None,
-    values: Mapping[str, str] | None = None,
+    values: PromptValues | None = None,
 ) -> str:
     parts = [preamble, *(f"[[ ## {name} ## ]]\n{body}" for name, body in sections)]
-    if reminder and values and sum(map(len, values.values())) > LONG_CHARS:
+    if reminder and values and sum(map(len, vars(values).values())) > LONG_CHARS:
         parts.append(f"[[ ## {reminder[0]} ## ]] (repeated, as the answer was long)\n{reminder[1]}")
     return "\n\n".join(parts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from agentv_sandbox import masking
 from agentv_sandbox.models.json.untrusted import MAX_VALUES, too_many_values
@@ -19,7 +19,7 @@ class AmbiguousJson(ValueError):
     """JSON that different readers would read differently."""
 
 
-def parse(text: str) -> Json:
+def parse(text: str) -> object:
     """``text`` as one JSON document.
 
     Raises ``AmbiguousJson`` for duplicate keys, NaN, infinities, absurd nesting or numbers and too many values, and
@@ -50,7 +50,7 @@ def score_of(value: Json) -> float:
     return min(1.0, max(0.0, float(value)))
 
 
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     out = dict(pairs)
     if len(out) != len(pairs):
         seen: set[str] = set()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 
 from agentv_sandbox import masking
+from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.judging import trace
 from agentv_sandbox.judging.base import GradeContext
 from agentv_sandbox.judging.rubric_items import Rubric
@@ -15,21 +17,6 @@ from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.messages import trim
 
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z0-9_]+)\s*\}\}")
-VARIABLES = frozenset(
-    {
-        "criteria",
-        "input",
-        "output",
-        "expected_output",
-        "metadata",
-        "metadata_json",
-        "rubric",
-        "rubrics",
-        "rubrics_json",
-        "file_changes",
-        "tool_calls",
-    }
-)
 TOOL_DETAIL_CHARS = 120
 _DETAIL_KEYS = {
     "Skill": "skill",
@@ -42,10 +29,31 @@ _DETAIL_KEYS = {
 }
 
 
-def substitute(template: str, values: Mapping[str, str]) -> str:
+@dataclass(frozen=True, kw_only=True)
+class PromptValues:
+    """What the variables of a prompt template stand for."""
+
+    input: str = ""
+    output: str = ""
+    expected_output: str = ""
+    criteria: str = ""
+    metadata: str = ""
+    metadata_json: str = ""
+    rubric: str = ""
+    rubrics: str = ""
+    rubrics_json: str = ""
+    file_changes: str = ""
+    tool_calls: str = ""
+
+
+VARIABLES = frozenset(each.name for each in fields(PromptValues))
+
+
+def substitute(template: str, values: PromptValues) -> str:
     """Every ``{{ name }}`` of ``template`` replaced in one pass: braces inside a value stay what they are.
     Unknown names stay too."""
-    return _VARIABLE.sub(lambda match: values.get(match[1], match[0]), template)
+    known = vars(values)
+    return _VARIABLE.sub(lambda match: known.get(match[1], match[0]), template)
 
 
 def variable_names(template: str) -> set[str]:
@@ -58,27 +66,27 @@ def names_variable(template: str) -> bool:
     return any(name in VARIABLES for name in variable_names(template))
 
 
-def variables(context: GradeContext, answer: str, rubrics: Sequence[Rubric]) -> dict[str, str]:
-    """The value of each of ``VARIABLES``; ``answer`` is the candidate after preprocessing."""
+def variables(context: GradeContext, answer: str, rubrics: Sequence[Rubric]) -> PromptValues:
+    """``answer`` is the candidate after preprocessing."""
     case = context.case
     items = [rubric_json(rubric) for rubric in rubrics]
     metadata = dict(case.metadata) or None
-    return {
-        "input": trim(context.question) or trim(case.question),
-        "output": trim(answer),
-        "expected_output": trim(case.reference_answer),
-        "criteria": trim(case.criteria),
-        "metadata": _pretty(metadata),
-        "metadata_json": _compact(metadata),
-        "rubric": _pretty(items or None) or trim(case.criteria),
-        "rubrics": _pretty(items or None),
-        "rubrics_json": _compact(items or None),
-        "file_changes": context.output.changes.given if context.output.changes else "",
-        "tool_calls": tool_call_lines(context.output.messages),
-    }
+    return PromptValues(
+        input=trim(context.question) or trim(case.question),
+        output=trim(answer),
+        expected_output=trim(case.reference_answer),
+        criteria=trim(case.criteria),
+        metadata=_pretty(metadata),
+        metadata_json=_compact(metadata),
+        rubric=_pretty(items or None) or trim(case.criteria),
+        rubrics=_pretty(items or None),
+        rubrics_json=_compact(items or None),
+        file_changes=context.output.changes.given if context.output.changes else "",
+        tool_calls=tool_call_lines(context.output.messages),
+    )
 
 
-def rubric_json(rubric: Rubric) -> Json:
+def rubric_json(rubric: Rubric) -> object:
     """A rubric item as it would be written in a suite."""
     item: dict[str, Json] = {
         "id": rubric.id,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.models.content import AnswerMessage, ToolCall, read_calls
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.messages import role_of
 from agentv_sandbox.models.suite import Message
 
 
@@ -25,8 +25,8 @@ class TraceFigures:
     def total_tool_calls(self) -> int:
         return sum(self.tool_calls.values())
 
-    def wire(self) -> dict[str, Json]:
-        wire: dict[str, Json] = {
+    def wire(self) -> dict[str, object]:
+        wire: dict[str, object] = {
             "event_count": self.total_tool_calls,
             "tool_calls": dict(self.tool_calls),
             "error_count": self.errors,
@@ -63,12 +63,12 @@ def summarise(messages: Sequence[AnswerMessage], answers: int | None = None) -> 
 
 def transcript(sent: Sequence[Message], received: Sequence[Message]) -> tuple[Message, ...]:
     """Input and output as one conversation; a provider that returned the whole one is taken at its word."""
-    if any(message.get("role") in ("user", "system") for message in received):
+    if any(role_of(message) in ("user", "system") for message in received):
         return tuple(received)
     return (*sent, *received)
 
 
-def events(messages: Sequence[Message], answer: str) -> Iterator[Json]:
+def events(messages: Sequence[Message], answer: str) -> Iterator[object]:
     """AgentV's flat event list of a conversation as a payload holds it: messages, the tool calls inside them, their
     results, the final response, whose content is the text ``answer``."""
     for ordinal, (event_id, kind, fields) in enumerate(_events(messages, answer)):
@@ -76,7 +76,7 @@ def events(messages: Sequence[Message], answer: str) -> Iterator[Json]:
         yield {"event_id": event_id, "ordinal": ordinal, "type": kind, **defined_fields}
 
 
-def _events(messages: Sequence[Message], answer: str) -> Iterator[tuple[str, str, dict[str, Json]]]:
+def _events(messages: Sequence[Message], answer: str) -> Iterator[tuple[str, str, dict[str, object]]]:
     last_answer: tuple[int, Message] | None = None
     for index, message in enumerate(messages):
         yield (
@@ -91,7 +91,7 @@ def _events(messages: Sequence[Message], answer: str) -> Iterator[tuple[str, str
         )
         for number, call in enumerate(read_calls(message.get("tool_calls"))):
             yield from _call_events(call, index, number)
-        if message.get("role") == "assistant":
+        if role_of(message) == "assistant":
             last_answer = index, message
     if last_answer is not None:
         index, message = last_answer
@@ -107,7 +107,7 @@ def _events(messages: Sequence[Message], answer: str) -> Iterator[tuple[str, str
         )
 
 
-def _call_events(call: ToolCall, index: int, number: int) -> Iterator[tuple[str, str, dict[str, Json]]]:
+def _call_events(call: ToolCall, index: int, number: int) -> Iterator[tuple[str, str, dict[str, object]]]:
     event_id = f"message-{index}-tool-{number}"
     place = {"message_index": index, "tool_index": number}
     tool = {"name": call.tool, "call_id": call.raw.get("id"), "status": call.raw.get("status") or "ok"}
@@ -137,6 +137,6 @@ def _call_events(call: ToolCall, index: int, number: int) -> Iterator[tuple[str,
         )
 
 
-def _bare(message: Message) -> dict[str, Json]:
+def _bare(message: Message) -> dict[str, object]:
     keys = ("role", "name", "content", "token_usage", "metadata")
     return {key: message[key] for key in keys if message.get(key) is not None}

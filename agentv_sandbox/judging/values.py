@@ -16,7 +16,7 @@ MISSING: Final = _Missing()
 _PART = re.compile(r"[^.\[\]]+")
 
 
-def same(left: Json, right: Json) -> bool:
+def same(left: object, right: object) -> bool:
     """Deep equality of JSON: 1 is 1.0, but true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
@@ -27,7 +27,7 @@ def same(left: Json, right: Json) -> bool:
     return bool(left == right)
 
 
-def at_path(value: Json, path: str) -> Json:
+def at_path(value: Json, path: str) -> object:
     """What stands at ``a.b[0].c``; ``MISSING`` when nothing does."""
     for part in _PART.findall(path):
         if isinstance(value, dict):

@@ -129,7 +129,7 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def problems_as_json(problems: Sequence[Problem]) -> list[dict[str, Any]]:
+def problems_as_json(problems: Sequence[Problem]) -> list[dict[str, object]]:
     """Problems for tools: one flat object each, absent values left out."""
     rows = []
     for problem in problems:

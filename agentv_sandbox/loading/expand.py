@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from agentv_sandbox.authoring.docs import known_keys
 from agentv_sandbox.authoring.globs import matching
@@ -19,6 +18,7 @@ from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.documents.suites import TestDoc
 from agentv_sandbox.loading.interpolate import interpolate_env
 from agentv_sandbox.loading.session import LoadingSession
+from agentv_sandbox.models.json.value import defined
 
 MAX_FILES = 10_000
 _LIST_OF_TESTS = re.compile(r"\s*\[\s*\{")
@@ -164,7 +164,7 @@ def _folder(session: LoadingSession, folder: Path, node: Node, key: str | int) -
 def _complete(content: Map, folder: Path) -> Map:
     entries = dict(content)
     if entries.get("id") is None:
-        entries["id"] = folder.name
+        entries |= {"id": folder.name}
     if not entries.get("workspace") and (folder / "workspace").is_dir():
         workspace = Map(content.path, content.mark, (content.where, "workspace"))
         workspace["template"] = str(folder / "workspace")
@@ -202,9 +202,8 @@ def from_evals_json(session: LoadingSession, content: Map) -> Iterator[Map]:
         session.problems.error(content, "evals", "must be a list with at least one entry")
         return
     for item in _maps(session, evals):
-        entries: dict[str, Any] = {}
-        if item.get("id") is not None:
-            entries["id"] = str(item["id"])
+        identity = item.get("id")
+        entries = defined(id=None if identity is None else str(identity))
         for ours, theirs in (
             ("input", "prompt"),
             ("expected_output", "expected_output"),
@@ -212,17 +211,16 @@ def from_evals_json(session: LoadingSession, content: Map) -> Iterator[Map]:
         ):
             if item.get(theirs) is not None:
                 entries[ours] = item[theirs]
-        texts = item.get("assertions", item.get("expectations"))
-        if isinstance(texts, Seq) and texts:
-            entries["assertions"] = _prompts(texts)
-        metadata: dict[str, Any] = {}
-        if content.get("skill_name"):
-            metadata["skill_name"] = content["skill_name"]
-        if item.get("files"):
-            metadata["agent_skills_files"] = item["files"]
-            metadata["agent_skills_base_dir"] = str(session.project.eval_dir)
-        if metadata:
-            entries["metadata"] = metadata
+        texts, files = item.get("assertions", item.get("expectations")), item.get("files") or None
+        metadata = defined(
+            skill_name=content.get("skill_name") or None,
+            agent_skills_files=files,
+            agent_skills_base_dir=str(session.project.eval_dir) if files else None,
+        )
+        entries |= defined(
+            assertions=_prompts(texts) if isinstance(texts, Seq) and texts else None,
+            metadata=metadata or None,
+        )
         yield item.copy_with(entries.items())
 
 

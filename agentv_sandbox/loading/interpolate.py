@@ -118,7 +118,7 @@ def _size(value: Any) -> int:
     return 1 + sum(_size(item) for item in value) if isinstance(value, list) else 1
 
 
-def interpolate_env(value: Any, environ: Mapping[str, str], problems: Problems) -> Any:
+def interpolate_env(value: Any, environ: Mapping[str, str], problems: Problems) -> object:
     """``value`` with references replaced in all strings but keys.
 
     A variable that is not set becomes "" (and a warning). A string that is nothing but one reference takes
@@ -153,7 +153,7 @@ def interpolate_env(value: Any, environ: Mapping[str, str], problems: Problems) 
         return None
 
 
-def _typed(text: str) -> Any:
+def _typed(text: str) -> object:
     if text in ("true", "false"):
         return text == "true"
     if not _NUMBER.match(text):
@@ -162,11 +162,11 @@ def _typed(text: str) -> Any:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def interpolate_vars(value: Any, variables: Mapping[str, Any], expansion: Expansion) -> Any:
+def interpolate_vars(value: Any, variables: Mapping[str, Any], expansion: Expansion) -> object:
     """``value`` with the test's variables put in. Unknown names stay as they are; a string that is nothing
     but one variable keeps the variable's JSON type. Raises TooLarge."""
 
-    def lookup(dotted: str) -> Any:
+    def lookup(dotted: str) -> object:
         return _looked_up(dotted, variables)
 
     def inline(match: re.Match[str]) -> str:
@@ -192,7 +192,7 @@ def interpolate_vars(value: Any, variables: Mapping[str, Any], expansion: Expans
     return _rewrite(value, lambda text: "{{" in text, replace)
 
 
-def _looked_up(dotted: str, variables: Mapping[str, Any]) -> Any:
+def _looked_up(dotted: str, variables: Mapping[str, Any]) -> object:
     node: Any = variables
     for part in dotted.split("."):
         if not isinstance(node, Mapping) or part not in node:
@@ -227,7 +227,7 @@ def to_json(value: Any) -> str:
     return dumps(plain(value))
 
 
-def _rewrite(value: Any, wanted: Callable[[str], bool], replace: Callable[[str, Any, Any], Any]) -> Any:
+def _rewrite(value: Any, wanted: Callable[[str], bool], replace: Callable[[str, Any, Any], Any]) -> object:
     """A copy of the tree with strings replaced; parts without a match are shared with the original."""
     if isinstance(value, Map):
         entries = [(k, _entry(value, k, v, wanted, replace)) for k, v in value.items()]
@@ -244,7 +244,7 @@ def _rewrite(value: Any, wanted: Callable[[str], bool], replace: Callable[[str, 
     return value
 
 
-def _entry(node: Map | Seq, key: str | int, value: Any, wanted: Any, replace: Any) -> Any:
+def _entry(node: Map | Seq, key: str | int, value: Any, wanted: Any, replace: Any) -> object:
     if isinstance(value, str):
         return replace(value, node, key) if wanted(value) else value
     if isinstance(value, Map | Seq):

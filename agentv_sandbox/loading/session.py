@@ -31,7 +31,7 @@ class LoadingSession:
     """Files that hold tests, what is expected of answers, or how they are judged."""
     unread: dict[str, Map] = field(default_factory=dict)
     """Tests that could not be read, by their ids; what is wrong with them was reported."""
-    _documents: dict[Path, Any] = field(default_factory=dict)
+    _documents: dict[Path, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.test_files.add(self.path)
@@ -54,12 +54,12 @@ class LoadingSession:
             self._documents[path] = self._read(path)
         return self._documents[path]
 
-    def tests_document(self, path: Path) -> Any:
+    def tests_document(self, path: Path) -> object:
         """The same, of a file that holds tests or parts of them."""
         self.test_files.add(path)
         return self.document(path)
 
-    def _read(self, path: Path) -> Any:
+    def _read(self, path: Path) -> object:
         text = read_text(path, self.problems)
         if text is None or not self.files.admit_document(path, len(text), self.problems):
             return None
@@ -67,7 +67,7 @@ class LoadingSession:
         value = reader(text, path, self.problems)
         return interpolate_env(value, self.environ, self.problems) if mentions_env(text) else value
 
-    def plain_document(self, path: Path) -> Any:
+    def plain_document(self, path: Path) -> object:
         """A YAML file without variables put in: targets resolve theirs field by field."""
         text = read_text(path, self.problems)
         if text is None or not self.files.admit_document(path, len(text), self.problems):

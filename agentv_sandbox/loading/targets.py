@@ -31,7 +31,8 @@ from agentv_sandbox.documents.workspaces import HooksDoc
 from agentv_sandbox.egress.credentials import parse_secrets, plain_http_doubt
 from agentv_sandbox.loading.interpolate import env_reference
 from agentv_sandbox.loading.workspaces import WorkspaceReader, limits, warn_of_large_tmp
-from agentv_sandbox.models.suite import GatewaySpec, NetworkPolicy, Target
+from agentv_sandbox.models.gateway import GatewaySpec
+from agentv_sandbox.models.suite import NetworkPolicy, Target
 from agentv_sandbox.providers import NAMES, PROVIDERS, Provider
 from agentv_sandbox.providers.cli import SCRIPT_SUFFIXES, CliProvider, script_command
 

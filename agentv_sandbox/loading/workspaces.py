@@ -70,7 +70,7 @@ class Part:
 class WorkspaceReader:
     project: ReferenceScope
     problems: Problems
-    load_file: Callable[[Path], Any]
+    load_file: Callable[[Path], object]
 
     def part(self, node: Map, key: str, value: Any) -> Part | None:
         """The ``workspace:`` of a suite or test; a string names a file that holds it."""

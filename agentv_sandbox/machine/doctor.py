@@ -257,8 +257,7 @@ def key_checks(suites: Sequence[Suite], environ: Mapping[str, str]) -> Iterator[
     for suite in suites:
         used = _grader_targets(suite)
         for name, target in sorted(suite.targets.items()):
-            key = target.settings.get("api_key_env")
-            if not isinstance(key, str):
+            if not (key := target.text("api_key_env")):
                 continue
             if environ.get(key):
                 yield DoctorCheck(name=f"key: {name}", state="ok", text=f"{key} is set")

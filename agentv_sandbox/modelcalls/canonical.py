@@ -73,7 +73,7 @@ class CanonicalRequest:
     method: str
     path: str
     """With the query, without the server."""
-    body: Json = field(repr=False)
+    body: object = field(repr=False)
 
     @property
     def key(self) -> str:
@@ -128,10 +128,10 @@ class _Rewriter:
             }
         return value
 
-    def _list(self, rows: list[Json], *, result: bool) -> list[Json]:
+    def _list(self, rows: list[object], *, result: bool) -> list[object]:
         """``rows`` with the results of tools that ran at the same time in the order of their calls; a program writes
         them in the order in which they end, and what it has to add into the last one."""
-        rewritten: list[Json] = []
+        rewritten: list[object] = []
         for are_results, group in groupby(rows, key=_is_result):
             several = list(group)
             if are_results and len(several) > 1:
@@ -212,7 +212,7 @@ def _days(today: date) -> re.Pattern[str]:
     return re.compile(rf"(?<!\d)(?:{days})(?!\d)(?:[T ,]{{1,2}}{_CLOCK})?")
 
 
-def leaves(value: Json, path: str = "") -> Iterator[tuple[str, Json]]:
+def leaves(value: Json, path: str = "") -> Iterator[tuple[str, object]]:
     """(path, scalar) of everything in ``value``, as ``messages[0].content``."""
     if isinstance(value, dict) and value:
         for key, each in value.items():

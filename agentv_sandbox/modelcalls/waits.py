@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from agentv_sandbox.models.json.records import JsonRecord
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models_api.dialects import DIALECTS
-from agentv_sandbox.models_api.reading import object_of
 
 MOST_WAIT_S = 600.0
 """Whatever a server asks for; then it is asked again."""
@@ -27,6 +28,10 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _MOST_CHARS = 200
 
 
+class _Failed(JsonRecord):
+    error: Mapping[str, Json]
+
+
 def may_ask_to_wait(status: int, headers: Mapping[str, str]) -> bool:
     """Whether the head of an answer lets one expect that waiting helps. ``headers``: with lower-case names."""
     if headers.get("x-should-retry", "").strip().lower() == "false":
@@ -39,10 +44,9 @@ def asked_wait(status: int, headers: Mapping[str, str], body: bytes) -> float | 
     does not help."""
     if not may_ask_to_wait(status, headers):
         return None
-    try:
-        error = object_of(object_of(read_json(body)).get("error"))
-    except ForeignJsonError:
-        error = {}
+    error: Mapping[str, Json] = {}
+    with suppress(ForeignJsonError):
+        error = _Failed.of(read_json(body)).error
     if any(each.is_for_good(error) for each in DIALECTS):
         return None
     seconds = stated_wait(headers)

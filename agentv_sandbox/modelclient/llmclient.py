@@ -34,9 +34,7 @@ from agentv_sandbox.models_api.records import (
     LlmReply,
     LlmRequest,
     WireCall,
-    number_setting,
     stated_prices,
-    text_setting,
 )
 
 if TYPE_CHECKING:
@@ -106,7 +104,7 @@ class LlmClient:
         ``Cancelled`` on interrupt."""
         server = self._server(target, wire)
         structured = self._may_structure(target)
-        stream = target.settings.get("stream") is True
+        stream = target.flag("stream") is True
         call = wire.call(target, request, key=server.key, structured=structured, stream=stream)
         limit = self._limit(server, call)
         budget = request.budget or RequestBudget.of_grading(target)
@@ -119,9 +117,9 @@ class LlmClient:
         does."""
         server = self._server(target, wire)
         self._exchanges.start()
-        stream = target.settings.get("stream") is not False
+        stream = target.flag("stream") is not False
         call = wire.chat(target, request, key=server.key, stream=stream)
-        timeout_s = number_setting(target, "timeout_seconds") or ANSWER_TIMEOUT_S
+        timeout_s = target.number("timeout_seconds") or ANSWER_TIMEOUT_S
         budget = RequestBudget(requests=math.inf, seconds=request.time_limit_s)
 
         def attempt() -> LlmReply:
@@ -214,8 +212,8 @@ class LlmClient:
         self, server: ModelServer, request: LlmRequest, call: WireCall, budget: RequestBudget
     ) -> LlmReply:
         target, wire, key = server.target, server.wire, server.key
-        stream = target.settings.get("stream") is True
-        timeout_s = number_setting(target, "timeout_seconds") or TIMEOUT_S
+        stream = target.flag("stream") is True
+        timeout_s = target.number("timeout_seconds") or TIMEOUT_S
 
         def exchange(call: WireCall) -> LlmReply:
             budget.used += 1
@@ -253,7 +251,7 @@ class LlmClient:
         return self._limits.of(server_name(address.hostname or "", port), (server.key or "").encode())
 
     def _key(self, target: Target) -> str | None:
-        name = text_setting(target, "api_key_env")
+        name = target.text("api_key_env")
         if not name:
             return None
         key = self._environ.get(name, "").strip()
@@ -265,15 +263,15 @@ class LlmClient:
         return key
 
     def _may_structure(self, target: Target) -> bool:
-        return target.settings.get("structured_output") is not False and target.name not in self._unstructured
+        return target.flag("structured_output") is not False and target.name not in self._unstructured
 
     def _of_target(self, target: Target) -> KeyLimit:
         """The bounds that ``target`` sets for its own requests."""
         with self._lock:
             if target.name not in self._of_targets:
-                most = number_setting(target, "max_concurrency")
+                most = target.number("max_concurrency")
                 self._of_targets[target.name] = KeyLimit(
                     most=int(most) if most else None,
-                    per_minute=number_setting(target, "requests_per_minute"),
+                    per_minute=target.number("requests_per_minute"),
                 )
             return self._of_targets[target.name]

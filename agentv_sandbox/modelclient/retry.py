@@ -9,7 +9,6 @@ from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import LlmError, LlmFault
 from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api.records import number_setting
 
 if TYPE_CHECKING:
     import tenacity
@@ -56,7 +55,7 @@ class RequestBudget:
     def of_grading(target: Target) -> RequestBudget:
         """What a verdict of ``target`` may take: a question, and its repetitions or repairs."""
         requests = max(_GRADING_REQUESTS, 1 + RetryPolicy.of(target).retries)
-        timeout_s = number_setting(target, "timeout_seconds") or 0.0
+        timeout_s = target.number("timeout_seconds") or 0.0
         return RequestBudget(requests=requests, seconds=max(_GRADING_S, _GRADING_TIMEOUTS * timeout_s))
 
     @property
@@ -97,7 +96,7 @@ class RetryPolicy:
         default = RetryPolicy()
 
         def number(name: str, fallback: float) -> float:
-            value = number_setting(target, name)
+            value = target.number(name)
             return fallback if value is None else value
 
         statuses = target.settings.get("retry_status_codes")

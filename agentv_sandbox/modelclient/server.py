@@ -23,7 +23,6 @@ from agentv_sandbox.models_api.records import (
     LlmReply,
     WireCall,
     stated_prices,
-    text_setting,
 )
 from agentv_sandbox.models_api.sse import data_of
 from agentv_sandbox.models_api.usage import Usage
@@ -144,7 +143,7 @@ def _missing(wire: Dialect, answer: AnswerReading, *, streamed: bool) -> str:
 def _hint(target: Target, status: int) -> str:
     """What a user may look at, who knows the target but not the protocol."""
     if status in _NEVER_AGAIN:
-        name = text_setting(target, "api_key_env")
+        name = target.text("api_key_env")
         return f"is the key in {name} right, and may it use the model?" if name else "api_key is not set"
     if status == 404:
         return "are the model's name and the address right?"

@@ -404,7 +404,7 @@ class GraderResult:
     """The model or program that it asked."""
     scores: tuple[GraderResult, ...] = ()
     """Members of a composite, in the same form."""
-    details: Mapping[str, Json] | None = None
+    details: Mapping[str, object] | None = None
     """What else it reported."""
     agents_word: tuple[Figure, ...] = ()
     """Here only: figures that it judged by and that only the agent itself reported: `tool_calls`, `duration_ms`,

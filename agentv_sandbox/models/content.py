@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
+from typing import Literal
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.models.json.value import Json
@@ -86,9 +87,12 @@ class InputBlock:
 
 
 Block = TextBlock | ImageBlock | FileBlock | InputBlock
-Content = str | tuple[Block, ...] | Mapping[str, Json] | None
+Content = str | tuple[Block, ...] | Mapping[str, object] | None
 """An object is allowed and passed on, but is not an answer that text could be taken from."""
 
+Store = Literal["artifacts", "captured"]
+STORES: tuple[Store, ...] = ("artifacts", "captured")
+"""Folders of contents by hash: what was collected, and what is only there to make workspaces again."""
 BLOCKS: Mapping[str, tuple[Callable[..., Block], tuple[str, ...]]] = {
     "text": (TextBlock, ("text",)),
     "image": (ImageBlock, ("media_type", "source")),
@@ -126,11 +130,11 @@ class AnswerMessage:
     """Name, times and metadata, as they were written."""
 
     @property
-    def wire_content(self) -> Json:
+    def wire_content(self) -> object:
         """Content as JSON: blocks as they were written."""
         return [block.raw for block in self.content] if isinstance(self.content, tuple) else self.content
 
-    def wire(self) -> dict[str, Json]:
+    def wire(self) -> dict[str, object]:
         """AgentV's JSON form."""
         message: dict[str, Json] = {"role": self.role}
         if self.content is not None:
@@ -172,7 +176,7 @@ def _read_content(content: Json) -> Content:
     return known if known and len(known) == len(blocks) else None
 
 
-def _read_block(block: Json) -> Block | None:
+def _read_block(block: object) -> Block | None:
     if not isinstance(block, Mapping):
         return None
     kind = block.get("type")

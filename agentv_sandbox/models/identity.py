@@ -40,7 +40,7 @@ def eval_file_of(suite: Suite) -> str:
     return Path(os.path.relpath(suite.path, suite.project_root)).as_posix()
 
 
-def event_words(case: EvalCase, target: str, trial: int) -> dict[str, Any]:
+def event_words(case: EvalCase, target: str, trial: int) -> dict[str, object]:
     """How events of a run say which test they are about."""
     own = {"eval_file": case.eval_file} if case.eval_file else {}
     return {"suite": case.suite, **own, "case_id": case.id, "target": target, "trial": trial}

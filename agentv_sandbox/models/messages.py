@@ -112,7 +112,7 @@ def prompt_text(messages: Sequence[Message], *, inline: bool) -> str:
     for message in messages:
         said = segments(content_of(message), inline=inline)
         if said and visible(content_of(message)):
-            turns.append(f"@[{str(message.get('role')).capitalize()}]:\n" + "\n".join(said))
+            turns.append(f"@[{role_of(message).capitalize()}]:\n" + "\n".join(said))
     return "\n\n".join(turns)
 
 

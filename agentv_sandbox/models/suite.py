@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.container import LimitOverrides
+from agentv_sandbox.models.gateway import GatewaySpec
 from agentv_sandbox.models.image import PackageKind, Runtime
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.task import TaskSpec
@@ -21,7 +22,7 @@ PASS_SCORE = 0.8
 """Score from which a test passes where nobody says another; also that of a grader's own verdict, in which the test's
 threshold plays no part."""
 
-Message = Mapping[str, Json]
+Message = Mapping[str, object]
 """A chat message in AgentV's wire form: ``role``, ``content`` (str, object or list of blocks), and
 optionally ``name``, ``tool_calls``. Input file blocks carry ``path`` (display), ``text`` and, on the
 host only, ``resolvedPath``; see ``agentv.md`` §2.4 of the format reference."""
@@ -167,7 +168,7 @@ class Turn:
     """One user turn of a conversation test."""
 
     input: Json
-    expected_output: Json = None
+    expected_output: object = None
     assertions: tuple[GraderSpec, ...] = ()
 
 
@@ -196,33 +197,6 @@ class NetworkPolicy:
             read_only=(*self.read_only, *other.read_only),
             plain=(*self.plain, *other.plain),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GatewaySpec:
-    """``gateway`` of a target: what its agent may ask of the model's server beside the ordinary."""
-
-    models: tuple[str, ...] = ()
-    """Names of models beside the target's own; ``*`` stands for any text."""
-    allow: tuple[str, ...] = ()
-    """Single things that are refused otherwise, by name."""
-    fields: tuple[str, ...] = ()
-    """More fields that the body of a request may have."""
-    betas: tuple[str, ...] = ()
-    """More values of Anthropic's beta header."""
-    apis: tuple[str, ...] = ()
-    """APIs that it speaks, by name, beside those of its kind."""
-    bounds: Mapping[str, int] = field(default_factory=dict)
-    """Most of one request or its answer, by name, over the defaults."""
-    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """US dollars for a million tokens, by names of models: ``input``, ``output``, ``cached``, ``cache_write``."""
-    max_concurrency: int | None = None
-    """Calls at once of one server with one key, of all tests of the run together."""
-    max_calls: int | None = None
-    """Of one test, all its attempts and turns together."""
-    max_tokens: int | None = None
-    """The same; input and output together."""
-    max_cost_usd: float | None = None
 
 
 MeasuredBy = Literal["agent", "host"]
@@ -271,6 +245,25 @@ class Target:
         names = [*settings, *(setting.partition(".")[0] for setting in settings[:1])]
         return next((self.positions[name] for name in names if name in self.positions), self.position)
 
+    def text(self, setting: str, default: str = "") -> str:
+        """A setting that is text; ``default`` where it is missing or empty."""
+        value = self.settings.get(setting)
+        return value if isinstance(value, str) and value else default
+
+    def flag(self, setting: str) -> bool | None:
+        value = self.settings.get(setting)
+        return value if isinstance(value, bool) else None
+
+    def number(self, setting: str) -> float | None:
+        """A number that may have come from the environment as text."""
+        value = self.settings.get(setting)
+        if isinstance(value, bool) or value is None:
+            return None
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            return None
+
     @property
     def file_folders(self) -> tuple[Path, ...]:
         """Folders that globs of ``files`` may be relative to, in the order in which they are tried."""
@@ -280,8 +273,8 @@ class Target:
     def script_folders(self) -> tuple[Path, ...]:
         """Folders in which words of the command may name files, in the order in which they are tried."""
         folders = self.file_folders
-        cwd = self.settings.get("cwd")
-        below = (folder / cwd for folder in folders) if isinstance(cwd, str) else ()
+        cwd = self.text("cwd")
+        below = (folder / cwd for folder in folders) if cwd else ()
         return tuple(dict.fromkeys((*below, *folders)))
 
 

@@ -23,7 +23,7 @@ MAX_CALLS = 5_000
 MAX_CHARS = 8 << 20
 """Of text and inputs, in one answer."""
 _MAX_NAME = 200
-Row = Mapping[str, Json]
+Row = Mapping[str, object]
 
 
 @dataclass
@@ -33,7 +33,7 @@ class ToolUse:
     tool: str
     id: str = ""
     namespace: str = ""
-    given: Json = None
+    given: object = None
     """Its input, where it comes in one piece."""
     pieces: list[str] = field(default_factory=list)
     """Its input as JSON, where it comes in several."""
@@ -113,14 +113,14 @@ class AnswerReading:
         if self.stop_reason != REFUSAL:
             self.stop_reason = word(reason) or self.stop_reason
 
-    def fail(self, report: Json) -> None:
+    def fail(self, report: object) -> None:
         self.fault = self.fault or f"the server reported: {masking.first(str(report), 300)}"
 
     def say(self, text: Json) -> None:
         if isinstance(text, str) and self._fits(text):
             self.text.append(text)
 
-    def call(self, name: Json, given: Json, identity: Json, namespace: Json = "") -> ToolUse | None:
+    def call(self, name: Json, given: object, identity: object, namespace: object = "") -> ToolUse | None:
         """A call that begins. ``given``: its input, as far as that is known."""
         if not isinstance(name, str) or len(self.calls) >= MAX_CALLS:
             return None
@@ -158,7 +158,7 @@ class ToolResult:
     failed: bool = False
 
 
-def result_of(identity: Json, output: Json, *, tool: str = "", failed: bool = False) -> ToolResult:
+def result_of(identity: object, output: Json, *, tool: str = "", failed: bool = False) -> ToolResult:
     return ToolResult(
         masking.first(identity, _MAX_NAME) if isinstance(identity, str) else "", tool, output, failed
     )
@@ -169,11 +169,13 @@ def word(value: Json) -> str | None:
     return masking.first(value, _MAX_NAME) if isinstance(value, str) and value else None
 
 
-def object_of(value: Json) -> Row:
-    """``value`` where it is an object, else an empty one."""
+def object_in(row: Row, key: str) -> Row:
+    """The object in a field of ``row``; an empty one where there is none."""
+    value = row.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def objects_in(value: Json) -> list[dict[str, Json]]:
-    """The objects of a list; none where it is not one."""
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+def objects_in(row: Row, key: str) -> list[dict[str, object]]:
+    """The objects of the list in a field of ``row``; none where that is not a list."""
+    value = row.get(key)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

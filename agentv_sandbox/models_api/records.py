@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.models.case import AnswerImage, TokenUsage
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.prices import Price
 from agentv_sandbox.models_api.usage import Usage
@@ -24,7 +23,7 @@ class LlmRequest:
     user: str
     system: str = ""
     images: tuple[AnswerImage, ...] = ()
-    schema: Mapping[str, Json] | None = None
+    schema: Mapping[str, object] | None = None
     """Sent as structured output where the server has it."""
     temperature: float | None = None
     max_tokens: int | None = None
@@ -81,7 +80,7 @@ class LlmReply:
     """Why it ended, in the server's own word."""
     duration_ms: float = 0.0
     """Wall time, retries and waiting for the rate limit included."""
-    request_json: Json = None
+    request_json: object = None
     """``{"url", "body"}`` as sent; headers, and so keys, are not part of it."""
     attempts: int = 1
 
@@ -93,34 +92,18 @@ class WireCall:
     url: str
     model: str
     """That is asked."""
-    body: dict[str, Json]
+    body: dict[str, object]
     headers: Mapping[str, str] = field(default_factory=dict)
     """Holds the key; never recorded."""
 
 
-def text_setting(target: Target, name: str, default: str = "") -> str:
-    value = target.settings.get(name)
-    return value if isinstance(value, str) and value else default
-
-
-def number_setting(target: Target, name: str) -> float | None:
-    """A number that may have come from the environment as text."""
-    value = target.settings.get(name)
-    if isinstance(value, bool) or value is None:
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
-
-
 def temperature_of(target: Target, request: LlmRequest) -> float | None:
-    return request.temperature if request.temperature is not None else number_setting(target, "temperature")
+    return request.temperature if request.temperature is not None else target.number("temperature")
 
 
-def chat_limits(target: Target, max_tokens: str) -> dict[str, Json]:
+def chat_limits(target: Target, max_tokens: str) -> dict[str, object]:
     """The bound of the answer, under the server's name for it, and the temperature; neither where it is not set."""
-    most, temperature = number_setting(target, "max_output_tokens"), number_setting(target, "temperature")
+    most, temperature = target.number("max_output_tokens"), target.number("temperature")
     wanted = {max_tokens: None if most is None else int(most), "temperature": plain_number(temperature)}
     return {name: value for name, value in wanted.items() if value is not None}
 
@@ -133,14 +116,14 @@ def plain_number(value: float | None) -> float | int | None:
 def max_tokens_of(target: Target, request: LlmRequest) -> int | None:
     if request.max_tokens is not None:
         return request.max_tokens
-    value = number_setting(target, "max_output_tokens")
+    value = target.number("max_output_tokens")
     return None if value is None else int(value)
 
 
 def stated_prices(target: Target) -> Mapping[str, Price]:
     """Of all models of ``target``, where it states both; they go before list prices."""
-    sent = number_setting(target, "input_cost_per_million")
-    received = number_setting(target, "output_cost_per_million")
+    sent = target.number("input_cost_per_million")
+    received = target.number("output_cost_per_million")
     return {} if sent is None or received is None else {"*": Price(input=sent, output=received)}
 
 

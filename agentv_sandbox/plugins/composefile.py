@@ -62,13 +62,13 @@ _VARIABLE = re.compile(r"\$(?:(\$)|(\w+)|\{(\w+)(?::?-([^}]*))?\})")
 _MOST_CHARACTERS = 1 << 20
 
 
-def from_compose(path: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+def from_compose(path: Path, environ: Mapping[str, str]) -> dict[str, object]:
     """The fields of a ``BoxConfig`` for the only service of a compose file. ``environ``: what ``${VARIABLE}`` stands
     for. Raises InputError with all that a box does not have."""
     return from_services(read_yaml(path), path, environ)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, object]:
     """The mapping in a YAML file. Raises InputError."""
     try:
         with path.open(encoding="utf-8") as file:
@@ -113,7 +113,7 @@ def _filled(value: Any, environ: Mapping[str, str]) -> Any:
     )
 
 
-def _misshapen(service: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _misshapen(service: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for key, kinds, words in (
         ("build", str | dict, "a folder or a mapping"),
         ("environment", list | dict, "a list or a mapping"),
@@ -129,7 +129,7 @@ def _misshapen(service: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "user", "names another group; in a box a user has the group of its own number"
 
 
-def _refused(service: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _refused(service: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     yield from _misshapen(service)
     for key, value in service.items():
         if key in _TAKEN or key in _HARMLESS or (key.startswith("x-") and key != "x-agentv"):

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.blobs import stores_in
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import EvalCase, Suite
@@ -41,7 +41,7 @@ def one_by_one(prepared: Prepared) -> Iterator[OpenRun]:
             def on_trial(suite: Suite, trial: CaseResult, case: EvalCase) -> None:
                 results.write_trial(trial, case, suite)
 
-            crew = site.crew(BlobStore(results.artifacts), BlobStore(results.captured), on_trial)
+            crew = site.crew(stores_in(results.path), on_trial)
             run = OpenRun(prepared, crew, results)
             try:
                 yield run

@@ -13,7 +13,7 @@ from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.base import Dialect
-from agentv_sandbox.models_api.records import LlmReply, LlmRequest, text_setting
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import anthropic, azure, gemini, openai
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class AgentV(ModelProvider):
     settings = AgentVSettings
 
     def check(self, target: Target) -> list[Problem]:
-        server, colon, model = text_setting(target, "model").partition(":")
+        server, colon, model = target.text("model").partition(":")
         if not colon or not model or server not in _SERVERS:
             names = ", ".join(_SERVERS)
             message = f"must be SERVER:MODEL, such as openai:gpt-5-mini; servers are {names}"
@@ -71,9 +71,9 @@ class AgentV(ModelProvider):
     def _inner(self, target: Target) -> tuple[ModelProvider, Target]:
         """The kind that speaks to the server of ``target``, and the target that it takes. A name that ``check`` refuses
         counts as one of OpenAI's."""
-        server, _, model = text_setting(target, "model").partition(":")
+        server, _, model = target.text("model").partition(":")
         kind, key = _SERVERS.get(server, _SERVERS["openai"])
-        usual = {} if text_setting(target, "base_url") else {"api_key_env": key}
+        usual = {} if target.text("base_url") else {"api_key_env": key}
         settings = {"temperature": 0, **usual, **target.settings, "model": model}
         return kind, replace(target, provider=kind.name, settings=settings)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from agentv_sandbox import providers
@@ -43,7 +44,7 @@ class AuditSettings(TargetSettings):
     tests`, `skips-tests`, or `oracle`, which solves the test."""
     of: Text | None = None
     """Target in whose place it stands: it can read what that one can."""
-    known: Json = None
+    known: object = None
     """What it knows of each test, by the test's id; `agentv-sandbox audit` fills it in."""
 
 
@@ -79,7 +80,7 @@ class AuditProvider(ContainerProvider):
     def prepare(self, request: Request) -> PreparedAgent:
         if _said(request) is not None:
             return PreparedAgent()
-        solves = str(request.target.settings["agent"]).startswith(SOLVES)
+        solves = request.target.text("agent").startswith(SOLVES)
         known = {**_about(request), **(_solutions(request) if solves else {})}
         files = [StagedFile(path=f"{_FOLDER}/{name}", data=text) for name, text in _programs().items()]
         files.append(StagedFile(path=f"{_FOLDER}/known.json", data=json.dumps(known).encode()))
@@ -109,9 +110,9 @@ def _said(request: Request) -> str | None:
     """What an agent says that does nothing else, which takes no container; None for one that does something."""
     if request.case.task is not None:
         return None
-    agent = str(request.target.settings["agent"]).partition("#")[0]
+    agent = request.target.text("agent").partition("#")[0]
     if agent in _TALKS:
-        return str(_loaded("answers")["ACTS"][agent](_about(request)))
+        return str(_loaded("answers")["ACTS"][agent](SimpleNamespace(**_about(request))))
     if not agent.startswith(SOLVES):
         return None
     solutions = _solutions(request)
@@ -143,7 +144,7 @@ def _about(request: Request) -> dict[str, Json]:
         "injection": "",
         **known,
         "keys": keys,
-        "agent": str(request.target.settings["agent"]).partition("#")[0],
+        "agent": request.target.text("agent").partition("#")[0],
         "workspace": WORKSPACE if request.case.task is None else "",
         "output": request.output_file,
         "outputs": request.places.output,
@@ -160,7 +161,7 @@ def _cases(request: Request) -> list[EvalCase]:
     return [request.case, *(case for case in request.suite.cases if case.id == other)]
 
 
-def _solutions(request: Request) -> dict[str, Json]:
+def _solutions(request: Request) -> dict[str, object]:
     made = []
     for case in _cases(request):
         said = solution(case)
@@ -183,7 +184,7 @@ def _patch(said: Oracle) -> str:
 
 def _reach(request: Request) -> tuple[Path, ...]:
     """Files of the project that the target can read in whose place the agent stands."""
-    target = request.suite.targets.get(str(request.target.settings.get("of") or ""))
+    target = request.suite.targets.get(request.target.text("of"))
     if target is None:
         return ()
     kind = providers.PROVIDERS[target.provider]

@@ -13,7 +13,6 @@ from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.dialects.chat import Chat
 from agentv_sandbox.models_api.dialects.openai import OpenAiServer, model_of
 from agentv_sandbox.models_api.dialects.responses import Responses
-from agentv_sandbox.models_api.records import text_setting
 
 _CHAT_VERSION = "2024-10-21"
 _RESPONSES_VERSION = "v1"
@@ -38,7 +37,7 @@ class AzureSettings(ModelSettings):
 
 
 def _endpoint(target: Target) -> str:
-    return next(filter(None, (text_setting(target, name) for name in _ADDRESSES)), "").strip()
+    return next(filter(None, (target.text(name) for name in _ADDRESSES)), "").strip()
 
 
 def _url(target: Target, verb: str) -> str:
@@ -46,7 +45,7 @@ def _url(target: Target, verb: str) -> str:
     if not endpoint.startswith(("http://", "https://")):
         endpoint = f"https://{endpoint}.openai.azure.com"
     endpoint = endpoint.rstrip("/")
-    written = text_setting(target, "version") or text_setting(target, "api_version")
+    written = target.text("version") or target.text("api_version")
     version = _WRITTEN_VERSION.sub("", written).strip()
     if verb == "responses":
         base = endpoint.removesuffix("/openai/v1").removesuffix("/openai")
@@ -71,7 +70,7 @@ class AzureProvider(ModelProvider):
     public = False
 
     def wire(self, target: Target) -> Dialect:
-        return Chat(_SERVER) if text_setting(target, "api_format") == "chat" else Responses(_SERVER)
+        return Chat(_SERVER) if target.text("api_format") == "chat" else Responses(_SERVER)
 
 
 KINDS = (AzureProvider(),)

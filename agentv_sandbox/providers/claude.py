@@ -79,14 +79,14 @@ class Claude(AgentCli):
 
     def models(self, target: Target) -> tuple[str, ...]:
         """An alias such as ``sonnet`` stands for the family's newest model; ``[1m]`` is for the program alone."""
-        name = str(target.settings.get("model") or "").removesuffix("[1m]")
+        name = target.text("model").removesuffix("[1m]")
         families = _ALIASES.get(name, (name,) if name in _FAMILIES else ())
         if families:
             return tuple(f"claude-{middle}{family}-*" for family in families for middle in ("", "*-"))
         return (name,) if name else ()
 
     def betas(self, target: Target) -> tuple[str, ...]:
-        return (_LONG_CONTEXT,) if str(target.settings.get("model") or "").endswith("[1m]") else ()
+        return (_LONG_CONTEXT,) if target.text("model").endswith("[1m]") else ()
 
     def launch(self, question: Question) -> Launch:
         settings, session = ClaudeSettings.as_loaded(question.settings), question.request.session
@@ -151,14 +151,10 @@ class Claude(AgentCli):
                     record.called(block.id, block.name, block.input, at, key=key)
 
 
-class _Source(JsonRecord):
-    media_type: str
-
-
 class _Block(JsonRecord):
     type: str
     text: str
-    source: _Source
+    media_type: str = under_key("source/media_type")
     id: str | None
     name: str
     input: Json
@@ -200,7 +196,7 @@ class _Line(JsonRecord):
     model_usage: Mapping[str, _Usage] = under_key("modelUsage")
     permission_denials: tuple[_Denial, ...]
     is_error: bool
-    errors: tuple[Json, ...]
+    errors: tuple[object, ...]
     result: str
     api_error_status: int | None
 
@@ -212,7 +208,7 @@ _OPTIONS: Mapping[str, str] = {
 }
 
 
-def _output(content: Json) -> Json:
+def _output(content: Json) -> object:
     """What a tool gave: as text where it is text; images without their data."""
     if not isinstance(content, list):
         return content
@@ -222,8 +218,8 @@ def _output(content: Json) -> Json:
     return [block.raw if block.type == "text" else _described(block) for block in blocks]
 
 
-def _described(block: _Block) -> Json:
-    return {"type": text_of(block.type), "media_type": text_of(block.source.media_type)}
+def _described(block: _Block) -> object:
+    return {"type": text_of(block.type), "media_type": text_of(block.media_type)}
 
 
 def _result(line: _Line, record: SessionRecord) -> None:

@@ -31,7 +31,6 @@ from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.project.scriptimports import imported
 
@@ -116,8 +115,8 @@ class CliProvider(ContainerProvider):
 
     def check(self, target: Target) -> list[Problem]:
         problems = []
-        command = target.settings.get("command")
-        if isinstance(command, str) and command.strip() and not _says_where(command):
+        command = target.text("command")
+        if command.strip() and not _says_where(command):
             hint = (
                 f"pass {{OUTPUT_FILE}} to the program; what it writes to that file ({OUTPUT_FILE}) is the answer, "
                 "its standard output is only a log"
@@ -128,7 +127,7 @@ class CliProvider(ContainerProvider):
                 "the command does not mention {OUTPUT_FILE}, so the agent cannot know where its answer goes"
             )
             problems.append(setting_problem(target, "command", message, hint=hint))
-        elif isinstance(command, str) and (meant := _nearly_placeholders(command)):
+        elif meant := _nearly_placeholders(command):
             message = f"{', '.join(meant)} is not a placeholder: those are capital letters in single braces"
             hint = f"write {', '.join(meant.values())}"
             problems.append(setting_problem(target, "command", message, hint=hint, warning=True))
@@ -153,14 +152,14 @@ class CliProvider(ContainerProvider):
         return problems
 
     def advice(self, target: Target) -> Iterable[str]:
-        if "PROMPT" in _PLACEHOLDER.findall(str(target.settings.get("command") or "")):
+        if "PROMPT" in _PLACEHOLDER.findall(target.text("command")):
             yield (
                 "{PROMPT} puts the prompt into the arguments of a process, which every user of the machine can read; "
                 "{PROMPT_FILE} names a file that only the agent can"
             )
 
     def programs(self, target: Target) -> Iterable[Sequence[str]]:
-        return (("sh", "-c", str(target.settings.get("command") or "")),)
+        return (("sh", "-c", target.text("command")),)
 
     def health_check(self, target: Target) -> Target | None:
         command = health_command(target)
@@ -175,26 +174,25 @@ class CliProvider(ContainerProvider):
         return f"CLI healthcheck failed for '{target.name}': {message}"
 
     def own_answer(self, request: Request, data: bytes) -> bytes:
-        batched = request.may_batch and request.target.settings.get("provider_batching")
+        batched = request.may_batch and request.target.flag("provider_batching")
         return of_batch(data, request.case.id) if batched else data
 
     def explained(self, request: Request, result: ExecResult) -> str:
         return _missing_import(request, result)
 
     def prepare(self, request: Request) -> PreparedAgent:
-        settings = request.target.settings
-        template = str(settings.get("command", ""))
+        target = request.target
+        template = target.text("command")
         named = _named_files(request)
         command = _with_container_paths(template, named, request)
-        command = _filled(command, _values(request, str(settings.get("files_format") or "{path}")), request)
-        more = request.project.matching(request.target.files, *request.target.file_folders)
+        command = _filled(command, _values(request, target.text("files_format", "{path}")), request)
+        more = request.project.matching(target.files, *target.file_folders)
         beside = set(imported(named.values(), request.project.root)) - set(request.suite.test_files)
-        timeout = settings.get("timeout_seconds")
         return PreparedAgent(
             argv=("/bin/sh", "-c", command),
             inputs=tuple(_inputs(request)),
             suite_files=(*named.values(), *beside, *more),
-            timeout_s=float(timeout) if timeout is not None else None,
+            timeout_s=target.number("timeout_seconds"),
         )
 
 
@@ -209,7 +207,7 @@ def script_command(script: Path) -> str:
     return f"bun run {script} {{PROMPT}} {{OUTPUT_FILE}}"
 
 
-def health_command(target: Target) -> dict[str, Json] | None:
+def health_command(target: Target) -> dict[str, object] | None:
     """Settings under which the target's health check runs as its command; None: it has no (usable) check."""
     health = target.settings.get("healthcheck")
     if not isinstance(health, Mapping) or not isinstance(health.get("command"), str):
@@ -291,7 +289,7 @@ def _named_files(request: Request) -> dict[str, Path]:
     target, workspace = request.target, request.case.workspace
     bases = [*target.script_folders, request.suite.path.parent, request.project.root]
     template = workspace.template if workspace else None
-    return request.project.named_in(str(target.settings.get("command", "")), bases=bases, template=template)
+    return request.project.named_in(target.text("command"), bases=bases, template=template)
 
 
 def _says_where(command: str) -> bool:

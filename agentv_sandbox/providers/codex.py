@@ -6,14 +6,14 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from agentv_sandbox.agents.agentcli import AgentCli
 from agentv_sandbox.agents.asked import Reporting
 from agentv_sandbox.agents.launching import AgentCliSettings, Api, Launch, Question, agent_document
 from agentv_sandbox.agents.session import SessionEvent, SessionRecord, text_of
 from agentv_sandbox.agents.toolservers import for_codex
-from agentv_sandbox.models.json.records import JsonRecord
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.paths import WORKSPACE
 
@@ -31,7 +31,7 @@ class CodexSettings(AgentCliSettings):
     ALIASES: ClassVar = {**AgentCliSettings.ALIASES, "arguments": "args"}
     IGNORED: ClassVar = {**AgentCliSettings.IGNORED, "args": "AgentV does not pass them on either"}
 
-    args: Any = None
+    args: object = None
     model_reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
     """How much the model is to think."""
 
@@ -57,7 +57,7 @@ class Codex(AgentCli):
     )
 
     def prompt(self, question: Question) -> str:
-        return agent_document(question, str(question.settings.get("system_prompt") or ""))
+        return agent_document(question, question.request.target.text("system_prompt"))
 
     def launch(self, question: Question) -> Launch:
         settings, session = CodexSettings.as_loaded(question.settings), question.request.session
@@ -116,7 +116,7 @@ class Codex(AgentCli):
                 line.usage.add_to(record)
             case "turn.failed":
                 record.ended = True
-                said = text_of(line.error.message, 2000)
+                said = text_of(line.error_message, 2000)
                 status = _STATUS.search(said)
                 record.fail(said, int(status[1]) if status else None)
 
@@ -138,7 +138,7 @@ class Codex(AgentCli):
         kind = item.type
         match kind:
             case "command_execution":
-                given: dict[str, Any] = {"command": unwrapped(text_of(item.command, 1 << 20))}
+                given: dict[str, object] = {"command": unwrapped(text_of(item.command, 1 << 20))}
             case "file_change":
                 given = {"changes": list(item.changes)}
             case "mcp_tool_call":
@@ -167,23 +167,19 @@ class CodexUsage(JsonRecord):
         )
 
 
-class _Error(JsonRecord):
-    message: str
-
-
 class _Item(JsonRecord):
     type: str
     id: str | None
     text: str
     command: str
-    changes: tuple[Mapping[str, Json], ...]
+    changes: tuple[Mapping[str, object], ...]
     server: str
     tool: str
-    arguments: Mapping[str, Json]
-    query: Json
+    arguments: Mapping[str, object]
+    query: object
     status: Json
     exit_code: float | None
-    aggregated_output: Json
+    aggregated_output: object
     result: Json
     error: Json
 
@@ -202,7 +198,7 @@ class _Line(JsonRecord):
     type: str
     item: _Item
     usage: CodexUsage
-    error: _Error
+    error_message: str = under_key("error/message")
 
 
 def unwrapped(command: str) -> str:

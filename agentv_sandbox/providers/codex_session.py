@@ -10,7 +10,7 @@ from dataclasses import field
 
 from agentv_sandbox.agents.session import MAX_VALUES, SessionEvent, SessionRecord, text_of
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.models.json.records import JsonRecord
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.providers.codex import SHELLS, CodexUsage, unwrapped
@@ -19,14 +19,6 @@ _MOST_ARGUMENTS = 1 << 20
 _OUTPUT = "\nOutput:\n"
 _CODE = re.compile(r"^Process exited with code (-?\d{1,10})$", re.MULTILINE)
 _MOST_HEAD = 1000
-
-
-class _CodexInfo(JsonRecord):
-    total_token_usage: CodexUsage | None
-
-
-class _Query(JsonRecord):
-    query: Json
 
 
 class _Said(JsonRecord):
@@ -39,14 +31,15 @@ class _Payload(JsonRecord):
     type: str
     cli_version: str
     model: str
-    info: _CodexInfo
+    usage: CodexUsage | None = under_key("info/total_token_usage")
     role: str
     content: tuple[_Said, ...]
     call_id: str | None
     name: str
-    arguments: Json
+    arguments: object
     input: Json
-    action: Mapping[str, Json]
+    action: Mapping[str, object]
+    query: object = under_key("action/query")
     output: Json
 
 
@@ -76,7 +69,7 @@ class CodexSession:
             case "event_msg" if payload.type == "user_message":
                 self.questions += 1
             case "event_msg" if payload.type == "token_count":
-                self._usage = payload.info.total_token_usage or self._usage
+                self._usage = payload.usage or self._usage
             case "response_item":
                 self._item(payload, event.at)
 
@@ -93,13 +86,12 @@ class CodexSession:
                 self._called(call, "local_shell", item.action, at)
             case "web_search_call":
                 self._searches += 1
-                given = {"query": _Query.of(item.action).query}
-                self._called(f"search-{self._searches}", "web_search", given, at)
+                self._called(f"search-{self._searches}", "web_search", {"query": item.query}, at)
             case "function_call_output" | "custom_tool_call_output":
                 output, failed = _outcome(item.output)
                 record.returned(call, output, at, failed=failed)
 
-    def _called(self, identity: str | None, tool: str, given: Json, at: str | None) -> None:
+    def _called(self, identity: str | None, tool: str, given: object, at: str | None) -> None:
         """Under the names and in the form that runs have."""
         if tool in SHELLS:
             tool, given = "Bash", {"command": _Command.of(given).text()}
@@ -112,7 +104,7 @@ class CodexSession:
             self._usage.add_to(self.record)
 
 
-def _arguments(written: Json) -> Json:
+def _arguments(written: Json) -> object:
     """Arguments are JSON in a text."""
     if not isinstance(written, str) or len(written) > _MOST_ARGUMENTS:
         return written
@@ -127,7 +119,7 @@ class _Output(JsonRecord):
     success: bool | None
 
 
-def _outcome(output: Json) -> tuple[Json, bool]:
+def _outcome(output: Json) -> tuple[object, bool]:
     """(output, whether the call failed): of a command without what the program writes above its output."""
     if isinstance(output, str):
         head, mark, rest = output.partition(_OUTPUT)
@@ -138,7 +130,7 @@ def _outcome(output: Json) -> tuple[Json, bool]:
 
 
 class _Command(JsonRecord):
-    cmd: Json
+    cmd: object
     command: Json
 
     def text(self) -> str:

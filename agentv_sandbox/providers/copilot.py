@@ -18,7 +18,7 @@ from agentv_sandbox.agents.settings import Secret
 from agentv_sandbox.agents.toolservers import as_mcp_json
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.models.json.records import JsonRecord
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.paths import WORKSPACE
@@ -110,19 +110,20 @@ class Copilot(AgentCli):
         return problems
 
     def api_of(self, settings: Mapping[str, Any]) -> Api:
-        api = _APIS[settings.get("subprovider") or "openai"]
+        api = _APIS[CopilotSettings.as_loaded(settings).subprovider or "openai"]
         if settings.get("bearer_token_env"):
             return Api(key=_BEARER, url=api.url, speaks=api.speaks)
         return api
 
     def server_url(self, settings: Mapping[str, Any]) -> str:
-        url = str(settings.get("base_url") or "")
-        if settings.get("subprovider") == "azure" and url and "://" not in url:
+        said = CopilotSettings.as_loaded(settings)
+        url = str(said.base_url or "")
+        if said.subprovider == "azure" and url and "://" not in url:
             return f"https://{url}.openai.azure.com"
         return url
 
     def prompt(self, question: Question) -> str:
-        system = "" if self._has_system_message else str(question.settings.get("system_prompt") or "")
+        system = "" if self._has_system_message else question.request.target.text("system_prompt")
         return agent_document(question, system)
 
     def launch(self, question: Question) -> Launch:
@@ -197,20 +198,7 @@ class _Metrics(JsonRecord):
 class _Request(JsonRecord, camel=True):
     tool_call_id: str | None
     name: str
-    arguments: Json
-
-
-class _Result(JsonRecord):
-    content: Json
-
-
-class _Error(JsonRecord):
-    code: str
-    message: str | None
-
-
-class _Shell(JsonRecord, camel=True):
-    exit_code: float | None
+    arguments: object
 
 
 class CopilotData(JsonRecord, camel=True):
@@ -221,9 +209,10 @@ class CopilotData(JsonRecord, camel=True):
     content: str
     tool_requests: tuple[_Request, ...]
     tool_call_id: str | None
-    result: _Result
-    error: _Error
-    shell_execution: _Shell
+    result: Json = under_key("result/content")
+    error_code: str = under_key("error/code")
+    error_message: str | None = under_key("error/message")
+    exit_code: float | None = under_key("shellExecution/exitCode")
     success: bool
     message: str
     copilot_version: str
@@ -259,10 +248,10 @@ def _message(data: CopilotData, at: str | None, record: SessionRecord) -> None:
 
 
 def _outcome(data: CopilotData, at: str | None, record: SessionRecord) -> None:
-    output = data.error.message if data.result.content is None else data.result.content
-    if data.error.code == "denied" and _NOBODY in text_of(data.error.message):
+    output = data.error_message if data.result is None else data.result
+    if data.error_code == "denied" and _NOBODY in text_of(data.error_message):
         record.deny(data.tool_call_id)
-    failed = not data.success or bool(data.shell_execution.exit_code)
+    failed = not data.success or bool(data.exit_code)
     record.returned(data.tool_call_id, output, at, failed=failed)
 
 

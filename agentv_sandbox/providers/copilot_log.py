@@ -62,26 +62,24 @@ class CopilotLog(Provider):
     settings = CopilotLogSettings
 
     def check(self, target: Target) -> list[Problem]:
-        settings = target.settings
-        if settings.get("session_dir"):
+        settings = CopilotLogSettings.as_loaded(target.settings)
+        if settings.session_dir:
             return []
-        if settings.get("discover") and not settings.get("session_id"):
+        if settings.discover and not settings.session_id:
             message = "discover is not supported: which session is the latest is not the same tomorrow"
             return [setting_problem(target, "discover", message, hint=_AT_HOME)]
-        if not (settings.get("session_id") and settings.get("session_state_dir")):
+        if not (settings.session_id and settings.session_state_dir):
             message = "session_dir is required, or session_state_dir with session_id"
             return [setting_problem(target, "session_dir", message, hint=_AT_HOME)]
-        if not re.fullmatch(r"[\w-]{1,100}", str(settings["session_id"]), re.ASCII):
+        if not re.fullmatch(r"[\w-]{1,100}", str(settings.session_id), re.ASCII):
             message = "session_id must be the name of a folder: letters, digits, - and _"
             return [setting_problem(target, "session_id", message)]
         return []
 
     def response(self, request: Request, ran: AgentRun) -> AgentResponse:
-        settings = request.target.settings
-        setting = "session_dir" if settings.get("session_dir") else "session_state_dir"
-        folder = Path(settings[setting])
-        if setting == "session_state_dir":
-            folder /= str(settings["session_id"])
+        settings = CopilotLogSettings.as_loaded(request.target.settings)
+        setting = "session_dir" if settings.session_dir else "session_state_dir"
+        folder = Path(settings.session_dir or f"{settings.session_state_dir}/{settings.session_id}")
         path = project_file(
             request, setting, str(folder / _EVENTS), what="Copilot's session", most=_MAX_BYTES
         )

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from agentv_sandbox.agents.agentcli import AgentCli
 from agentv_sandbox.agents.asked import Reporting
@@ -15,7 +15,7 @@ from agentv_sandbox.agents.session import SessionEvent, SessionRecord, text_of
 from agentv_sandbox.agents.settings import Positive
 from agentv_sandbox.agents.toolservers import for_gemini
 from agentv_sandbox.models.case import TokenUsage
-from agentv_sandbox.models.json.records import JsonRecord
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.untrusted import (
     ForeignJsonError,
     amount,
@@ -78,8 +78,8 @@ class GeminiCli(AgentCli):
     def launch(self, question: Question) -> Launch:
         session = question.request.session
         argv = ["--yolo", "--skip-trust", "--output-format", "stream-json"]
-        if question.settings.get("model"):
-            argv += ["--model", str(question.settings["model"])]
+        if model := question.request.target.text("model"):
+            argv += ["--model", model]
         for folder in sorted({str(PurePosixPath(path).parent) for path in question.input_files}):
             argv += ["--include-directories", folder]
         if not question.online:
@@ -95,9 +95,9 @@ class GeminiCli(AgentCli):
             "GEMINI_CLI_NO_RELAUNCH": "true",
         }
         files = {f"{_FOLDER}/settings.json": json.dumps(_configuration(question)), _POLICY: _NO_HOSTED_TOOLS}
-        if text := question.settings.get("system_prompt"):
+        if text := question.request.target.text("system_prompt"):
             # Instructions of the user's, which go beside its own; GEMINI_SYSTEM_MD would replace those.
-            files[f"{_FOLDER}/GEMINI.md"] = str(text)
+            files[f"{_FOLDER}/GEMINI.md"] = text
         return Launch(
             argv=tuple(argv), env=env, files=files, attach={_RECORDING: f"{question.home}/{_RECORDINGS}"}
         )
@@ -115,7 +115,7 @@ class GeminiCli(AgentCli):
                 record.called(line.tool_id, line.tool_name, given, event.at, key=key)
             case "tool_result":
                 record.step += 1
-                output = line.output or line.error.message
+                output = line.output or line.error_message
                 record.returned(line.tool_id, output, event.at, failed=line.status == "error")
             case "error":
                 record.complaint = text_of(line.message, 2000)
@@ -125,11 +125,6 @@ class GeminiCli(AgentCli):
                 _result(line, record)
             case kind if kind == _RECORDING:
                 _amend(text_of(line.content, 2 << 20), record)
-
-
-class _Error(JsonRecord):
-    type: str
-    message: str
 
 
 class _Stats(JsonRecord):
@@ -163,10 +158,11 @@ class _Line(JsonRecord):
     delta: bool
     tool_id: str | None
     tool_name: str
-    parameters: Json
+    parameters: object
     output: Json
     status: str
-    error: _Error
+    error_type: str = under_key("error/type")
+    error_message: str = under_key("error/message")
     message: str
     stats: _Stats
 
@@ -176,12 +172,8 @@ class _Answer(JsonRecord):
     error: Json
 
 
-class _FunctionResponse(JsonRecord):
-    response: _Answer
-
-
-class _Part(JsonRecord, camel=True):
-    function_response: _FunctionResponse
+class _Part(JsonRecord):
+    response: _Answer = under_key("functionResponse/response")
 
 
 class _Call(JsonRecord):
@@ -191,7 +183,7 @@ class _Call(JsonRecord):
 
     def answered(self) -> str:
         """What the model got as its result."""
-        answers = [part.function_response.response for part in self.result]
+        answers = [part.response for part in self.result]
         given = [each.error if each.output is None else each.output for each in answers]
         return "\n".join(text_of(each, 2 << 20) for each in given if each is not None)
 
@@ -200,21 +192,21 @@ class _Recorded(JsonRecord, camel=True):
     tool_calls: tuple[_Call, ...]
 
 
-def _configuration(question: Question) -> dict[str, Any]:
-    configuration: dict[str, Any] = {
+def _configuration(question: Question) -> dict[str, object]:
+    configuration: dict[str, object] = {
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "privacy": {"usageStatisticsEnabled": False},
         # Ten attempts by default, which take minutes.
         "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False, "maxAttempts": 4},
     }
-    if turns := question.settings.get("max_turns"):
+    if turns := question.request.target.settings.get("max_turns"):
         configuration["model"] = {"maxSessionTurns": turns}
     if question.tool_servers:
         configuration["mcpServers"] = for_gemini(question.tool_servers)
     return configuration
 
 
-def _skill_named(tool: Json, given: Json) -> Json:
+def _skill_named(tool: object, given: object) -> object:
     """The input with the key under which AgentV has the name of a skill."""
     if tool != "activate_skill" or not isinstance(given, dict) or "skill" in given:
         return given
@@ -232,10 +224,10 @@ def _result(line: _Line, record: SessionRecord) -> None:
         record.model = text_of(models[0])
     if line.status != "error":
         return
-    if line.error.type == "FatalTurnLimitedError":
+    if line.error_type == "FatalTurnLimitedError":
         record.fail("it reached its limit of turns (max_turns)")
     else:
-        record.fail(text_of(line.error.message, 2000) or record.complaint)
+        record.fail(text_of(line.error_message, 2000) or record.complaint)
 
 
 def _amend(recording: str, record: SessionRecord) -> None:

@@ -8,7 +8,6 @@ from agentv_sandbox.agents.base import AgentRun, Provider, Request
 from agentv_sandbox.agents.settings import TargetSettings
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.content import AnswerMessage
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 
@@ -23,7 +22,7 @@ class MockSettings(TargetSettings):
 
     response: str | None = None
     """What it always says."""
-    trace: Json = None
+    trace: object = None
 
 
 class MockProvider(Provider):

@@ -12,7 +12,6 @@ from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.dialects.chat import Chat
 from agentv_sandbox.models_api.dialects.openai import OpenAiServer
 from agentv_sandbox.models_api.dialects.responses import Responses
-from agentv_sandbox.models_api.records import text_setting
 
 _URL = "https://api.openai.com/v1"
 _VERSIONED = re.compile(r"/v[0-9]\w*(/|\Z)|/openai/deployments/[^/]+\Z", re.ASCII)
@@ -27,7 +26,7 @@ class OpenAiSettings(ModelSettings):
 
 
 def _url(target: Target, verb: str) -> str:
-    base = text_setting(target, "endpoint") or text_setting(target, "base_url", _URL)
+    base = target.text("endpoint") or target.text("base_url", _URL)
     base = base.rstrip("/")
     if not _VERSIONED.search(base):
         base += "/v1"
@@ -35,7 +34,7 @@ def _url(target: Target, verb: str) -> str:
 
 
 def _is_compatible_server(target: Target) -> bool:
-    return bool(text_setting(target, "base_url") or text_setting(target, "endpoint"))
+    return bool(target.text("base_url") or target.text("endpoint"))
 
 
 _SERVER = OpenAiServer(url=_url, has_old_names=_is_compatible_server)
@@ -48,7 +47,7 @@ class OpenAiProvider(ModelProvider):
     addresses = ("endpoint", "base_url")
 
     def wire(self, target: Target) -> Dialect:
-        responses = text_setting(target, "api_format") == "responses"
+        responses = target.text("api_format") == "responses"
         return Responses(_SERVER) if responses else Chat(_SERVER)
 
 

@@ -72,16 +72,16 @@ class OpenCode(AgentCli):
 
     def models(self, target: Target) -> tuple[str, ...]:
         """Without the provider, which is the program's own word."""
-        model = str(target.settings.get("model") or "").partition("/")[2]
+        model = target.text("model").partition("/")[2]
         return (model,) if model else ()
 
     def check(self, target: Target) -> list[Problem]:
         problems = super().check(target)
-        provider, slash, model = str(target.settings.get("model") or "").partition("/")
+        provider, slash, model = target.text("model").partition("/")
         if not (provider and slash and model):
             message = "model must be PROVIDER/MODEL, such as anthropic/claude-sonnet-4-5"
             problems.append(setting_problem(target, "model", message))
-        elif provider not in _SERVERS and not target.settings.get("base_url"):
+        elif provider not in _SERVERS and not target.text("base_url"):
             message = f"base_url is required: the address of {provider} is not known"
             hint = f"known are {', '.join(_SERVERS)}; any other server has to answer chat completions"
             problems.append(setting_problem(target, "base_url", message, hint=hint))
@@ -99,7 +99,7 @@ class OpenCode(AgentCli):
             if image.lower().endswith(_IMAGES):
                 argv += ["--file", image]
         env = {
-            "OPENCODE_CONFIG_CONTENT": json.dumps(self._configuration(question)),
+            "OPENCODE_CONFIG_CONTENT": json.dumps(self._configuration(question, settings)),
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
@@ -116,19 +116,18 @@ class OpenCode(AgentCli):
             links=_OWN if question.users_home else (),
         )
 
-    def _configuration(self, question: Question) -> dict[str, Any]:
-        settings = question.settings
-        provider, _, model = str(settings["model"]).partition("/")
-        server: dict[str, Any] = {
+    def _configuration(self, question: Question, settings: OpenCodeSettings) -> dict[str, object]:
+        provider, _, model = str(settings.model).partition("/")
+        server: dict[str, object] = {
             "options": {
                 "baseURL": question.base_url,
-                "apiKey": f"{{env:{self.api_of(settings).key}}}",
+                "apiKey": f"{{env:{self.api_of(question.settings).key}}}",
             },
             "models": {model: {}},
         }
         if provider not in _SERVERS:
             server["npm"] = "@ai-sdk/openai-compatible"
-        configuration: dict[str, Any] = {
+        configuration: dict[str, object] = {
             "provider": {provider: server},
             "enabled_providers": [provider],
             # Copies of the workspace by which a person can undo what was done.
@@ -136,9 +135,9 @@ class OpenCode(AgentCli):
             "share": "disabled",
             "autoupdate": False,
         }
-        if settings.get("system_prompt"):
+        if settings.system_prompt:
             configuration["instructions"] = [f"{question.home}/{_SYSTEM}"]
-        if turns := settings.get("max_turns"):
+        if turns := settings.max_turns:
             configuration["agent"] = {"build": {"steps": turns}}
         if question.tool_servers:
             configuration["mcp"] = for_opencode(question.tool_servers)
@@ -157,17 +156,8 @@ class OpenCode(AgentCli):
                 error = line.error
                 record.refused = error.name == "ContentFilterError"
                 if not record.refused:
-                    said = text_of(error.data.message, 2000) or text_of(error.name)
-                    record.fail(said, error.data.status_code)
-
-
-class _Times(JsonRecord):
-    start: float | None
-    end: float | None
-
-
-class _Metadata(JsonRecord):
-    exit: float | None
+                    said = text_of(error.message, 2000) or text_of(error.name)
+                    record.fail(said, error.status)
 
 
 class _State(JsonRecord):
@@ -175,20 +165,17 @@ class _State(JsonRecord):
     input: Json
     output: Json
     error: Json
-    time: _Times
-    metadata: _Metadata
-
-
-class _Cache(JsonRecord):
-    read: int | None
-    write: int | None
+    start: float | None = under_key("time/start")
+    end: float | None = under_key("time/end")
+    exit_code: float | None = under_key("metadata/exit")
 
 
 class _Tokens(JsonRecord):
     input: int | None
     output: int | None
     reasoning: int | None
-    cache: _Cache
+    cache_read: int | None = under_key("cache/read")
+    cache_write: int | None = under_key("cache/write")
 
 
 class _Part(JsonRecord, camel=True):
@@ -202,14 +189,10 @@ class _Part(JsonRecord, camel=True):
     cost: float | None
 
 
-class _ErrorData(JsonRecord, camel=True):
-    message: str
-    status_code: int | None
-
-
 class _Error(JsonRecord):
     name: str
-    data: _ErrorData
+    message: str = under_key("data/message")
+    status: int | None = under_key("data/statusCode")
 
 
 class _Line(JsonRecord):
@@ -238,10 +221,10 @@ def _tool(part: _Part, record: SessionRecord) -> None:
     if part.tool == "skill" and isinstance(given, dict):
         # The key under which AgentV has the name of a skill.
         given = {"skill": given.get("name"), **given}
-    record.called(part.call_id, part.tool, given, _moment(state.time.start), key=text_of(part.message_id))
-    ended = _moment(state.time.end)
+    record.called(part.call_id, part.tool, given, _moment(state.start), key=text_of(part.message_id))
+    ended = _moment(state.end)
     if state.status == "completed":
-        record.returned(part.call_id, state.output, ended, failed=bool(state.metadata.exit))
+        record.returned(part.call_id, state.output, ended, failed=bool(state.exit_code))
     elif state.status == "error":
         record.returned(part.call_id, state.error, ended, failed=True)
 
@@ -253,9 +236,9 @@ def _step(part: _Part, record: SessionRecord) -> None:
     record.ended = reason not in _GOES_ON
     record.complaint = _CUT if reason == "unknown" else ""
     record.add_usage(
-        given=_sum(tokens.input, tokens.cache.read, tokens.cache.write),
+        given=_sum(tokens.input, tokens.cache_read, tokens.cache_write),
         output=_sum(tokens.output, tokens.reasoning),
-        cached=tokens.cache.read,
+        cached=tokens.cache_read,
         reasoning=tokens.reasoning,
     )
     # It is 0 where the program knows no price.

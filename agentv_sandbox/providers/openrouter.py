@@ -7,17 +7,16 @@ from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.dialects.chat import Chat
 from agentv_sandbox.models_api.dialects.openai import OpenAiServer, model_of
-from agentv_sandbox.models_api.records import text_setting
 
 _URL = "https://openrouter.ai/api/v1"
 
 
 def _url(target: Target, verb: str) -> str:
-    return f"{text_setting(target, 'base_url', _URL).rstrip('/')}/{verb}"
+    return f"{target.text('base_url', _URL).rstrip('/')}/{verb}"
 
 
 def _is_elsewhere(target: Target) -> bool:
-    return bool(text_setting(target, "base_url"))
+    return bool(target.text("base_url"))
 
 
 def _is_anthropics(target: Target) -> bool:

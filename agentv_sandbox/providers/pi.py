@@ -13,7 +13,7 @@ from agentv_sandbox.agents.launching import ANTHROPIC, GEMINI, AgentCliSettings,
 from agentv_sandbox.agents.session import SessionEvent, SessionRecord, text_of
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.models.json.records import JsonRecord
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.json.wire import REST
 from agentv_sandbox.models.suite import Target
@@ -104,7 +104,7 @@ class Pi(AgentCli):
 
     def prompt(self, question: Question) -> str:
         """What AgentV gives it: the question itself."""
-        system = str(question.settings.get("system_prompt") or "").strip()
+        system = question.request.target.text("system_prompt").strip()
         asked = question.request.prompt
         return f"{system}\n\n{asked}" if system else asked
 
@@ -122,7 +122,7 @@ class Pi(AgentCli):
         if settings.thinking:
             argv += ["--thinking", str(settings.thinking)]
         argv += [*(settings.args or ()), *(f"@{path}" for path in question.input_files)]
-        server: dict[str, Any] = {"baseUrl": question.base_url}
+        server: dict[str, object] = {"baseUrl": question.base_url}
         if provider == "openrouter" and model.startswith("anthropic/"):
             # It would speak to another address in another way, with the key in another header.
             server |= {"api": "openai-completions", "models": [{"id": model}]}
@@ -141,7 +141,7 @@ class Pi(AgentCli):
             case "tool_execution_start":
                 record.began(line.tool_call_id, event.at)
             case "tool_execution_end":
-                record.returned(line.tool_call_id, _text(line.result.content), event.at, failed=line.is_error)
+                record.returned(line.tool_call_id, _text(line.result), event.at, failed=line.is_error)
             case "agent_end" if not line.will_retry:
                 record.ended = True
             case "agent_settled":
@@ -154,12 +154,8 @@ class _Block(JsonRecord, camel=True):
     mime_type: str
     id: str | None
     name: str
-    arguments: Json
+    arguments: object
     raw: Mapping[str, Json] = field(metadata=REST)
-
-
-class _Cost(JsonRecord):
-    total: float | None
 
 
 class _Usage(JsonRecord, camel=True):
@@ -168,7 +164,7 @@ class _Usage(JsonRecord, camel=True):
     cache_write: int | None
     output: int | None
     reasoning: int | None
-    cost: _Cost
+    cost: float | None = under_key("cost/total")
 
 
 class _Message(JsonRecord, camel=True):
@@ -181,15 +177,11 @@ class _Message(JsonRecord, camel=True):
     content: tuple[_Block, ...]
 
 
-class _Result(JsonRecord):
-    content: tuple[_Block, ...]
-
-
 class _Line(JsonRecord, camel=True):
     type: str
     message: _Message
     tool_call_id: str | None
-    result: _Result
+    result: tuple[_Block, ...] = under_key("result/content")
     is_error: bool
     will_retry: bool
 
@@ -228,11 +220,11 @@ def _usage(usage: _Usage, record: SessionRecord) -> None:
         cached=usage.cache_read,
         reasoning=usage.reasoning,
     )
-    if usage.cost.total != 0:  # nothing, where it does not know the model's price
-        record.add_cost(usage.cost.total)
+    if usage.cost != 0:  # nothing, where it does not know the model's price
+        record.add_cost(usage.cost)
 
 
-def _text(blocks: Sequence[_Block]) -> Json:
+def _text(blocks: Sequence[_Block]) -> object:
     """Text as text; images without their data."""
     if all(block.type == "text" for block in blocks):
         return "\n".join(block.text for block in blocks)

@@ -37,7 +37,7 @@ _Key = tuple[str, str, str]
 class ReplaySettings(TargetSettings):
     fixtures: Text | None = None
     """JSONL file of AgentV's `--record-replay`."""
-    execution_traces: Json = None
+    execution_traces: object = None
     """Not supported: name `fixtures`."""
     source_target: Text | None = None
     """Target whose rows are meant."""

@@ -24,7 +24,7 @@ from agentv_sandbox.agents.session import (
 )
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure
-from agentv_sandbox.models.json.records import JsonRecord
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.untrusted import amount
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.json.wire import REST
@@ -119,7 +119,7 @@ class _Start(JsonRecord):
     type: str
     schema_version: str
     message: Mapping[str, Json] | None
-    payload: Mapping[str, Json] | None
+    payload: Mapping[str, object] | None
     data: Mapping[str, Json] | None
 
 
@@ -227,11 +227,6 @@ class _ImportedUsage(JsonRecord):
     reasoning: int | None
 
 
-class _ImportedSource(JsonRecord):
-    provider: str
-    model: str
-
-
 class _ImportedCall(JsonRecord):
     id: str
     tool: str
@@ -244,7 +239,8 @@ class _ImportedCall(JsonRecord):
 class _ImportedLine(JsonRecord):
     transcript_token_usage: _ImportedUsage
     transcript_duration_ms: float | None
-    source: _ImportedSource
+    provider: str = under_key("source/provider")
+    model: str = under_key("source/model")
     role: str
     content: str | tuple[_Block, ...]
     tool_calls: tuple[_ImportedCall, ...]
@@ -265,8 +261,8 @@ class _ImportedSession:
         self._lines += 1
         self._usage = line.transcript_token_usage
         record.duration_ms = amount(line.transcript_duration_ms, _MAX_MS)
-        self.program = text_of(line.source.provider) or self.program
-        record.model = text_of(line.source.model) or record.model
+        self.program = text_of(line.provider) or self.program
+        record.model = text_of(line.model) or record.model
         if line.role != "assistant":
             self.questions += line.role == "user"
             return

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from agentv_sandbox import masking
@@ -21,7 +20,8 @@ from agentv_sandbox.base.errors import Cancelled
 from agentv_sandbox.base.lazy import calling, lazily
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.base.webclient import tls_context, without_proxy
-from agentv_sandbox.models.json.untrusted import read_json
+from agentv_sandbox.models.json.records import JsonRecord
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.registry.references import ImageReference
 
 if TYPE_CHECKING:
@@ -194,14 +194,27 @@ class RegistryClient:
         if response.status_code != 200:
             raise RegistryError(_said(response.status_code, data))
         try:
-            answer: Any = read_json(data)
-            token = answer.get("token") or answer.get("access_token")
-        except (ValueError, AttributeError) as error:
+            answer = _Answer.of(read_json(data))
+        except ForeignJsonError as error:
             raise RegistryError("the token service's answer cannot be read") from error
-        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+        token = answer.token or answer.access_token
+        if not token or not token.isascii() or not token.isprintable():
             raise RegistryError("the token service gives no token")
         masking.know([token])
         return token
+
+
+class _Error(JsonRecord):
+    code: str
+    message: str
+
+
+class _Answer(JsonRecord):
+    """Of a token service, or of a registry that refuses."""
+
+    token: str
+    access_token: str
+    errors: tuple[_Error, ...]
 
 
 def _basic(login: Login) -> str:
@@ -219,10 +232,8 @@ def _reason(response: httpx.Response) -> str:
 
 def _said(status: int, data: bytes) -> str:
     """What a registry says of an error, beside its status."""
-    try:
-        errors = json.loads(data)["errors"]
-        text = "; ".join(f"{error.get('code', '')}: {error.get('message', '')}" for error in errors)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        text = ""
+    text = ""
+    with suppress(ForeignJsonError):
+        text = "; ".join(f"{error.code}: {error.message}" for error in _Answer.of(read_json(data)).errors)
     words = {401: "unauthorized", 403: "denied", 404: "not found", 429: "toomanyrequests"}
     return safe_text(f"the registry answered {status} {words.get(status, '')} {text}".rstrip(), limit=600)

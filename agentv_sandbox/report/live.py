@@ -23,7 +23,6 @@ from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.masking import REACH
 from agentv_sandbox.models.identity import event_key
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.report.page import render
 from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.rows.redact import Redactor
@@ -52,7 +51,7 @@ class _MaskedRun(Run):
 
     redactor: Redactor
 
-    def data(self, relative: Json, limit: int) -> bytes | None:
+    def data(self, relative: object, limit: int) -> bytes | None:
         # More than is shown, or a secret at the end would be cut in two and known by neither half.
         data = Run.data(self, relative, limit + REACH)
         return None if data is None else self.redactor.data(data)[:limit]
@@ -107,7 +106,7 @@ class LivePage:
                 for name in [name for name in self._running if name[:3] == row.key]:
                     del self._running[name]
 
-    def _now(self) -> Json:
+    def _now(self) -> object:
         """How far the run is, and what runs; None once it has ended."""
         if self._ended:
             return None
@@ -217,7 +216,7 @@ class _Server(ThreadingHTTPServer):
         self._answered: dict[socket.socket, float] = {}
         super().__init__(address, handler)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: Any, client_address: object) -> None:
         with self._mutex:
             full = len(self._waiting) + len(self._answered) >= _MOST_CLIENTS
             oldest = next(iter(self._waiting), None) if full else None
@@ -257,7 +256,7 @@ class _Server(ThreadingHTTPServer):
         with suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: Any, client_address: object) -> None:
         """Nothing is logged for a client that has closed its connection."""
 
 

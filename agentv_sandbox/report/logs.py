@@ -113,7 +113,7 @@ class AskedFile(JsonRecord):
     """What the test wanted, beside its answer."""
 
     criteria: str
-    expected_output: Json
+    expected_output: object
     input_files: tuple[str, ...]
 
 
@@ -133,7 +133,7 @@ class PromptFile(JsonRecord):
     target: str
     cost_usd: float | None
     request: Json
-    reply: Json
+    reply: object
 
 
 class TimingFile(JsonRecord):

@@ -38,7 +38,7 @@ REFRESH_PER_S = 8
 _RATE_FROM = 3
 """Finished tests from which their rate says something about the rest."""
 CaseKey = tuple[str, str, str, int]
-Sentence = Callable[[str, Mapping[str, Any]], str]
+Sentence = Callable[[str, Mapping[str, object]], str]
 """One line for people about an event and its values."""
 
 

@@ -138,7 +138,7 @@ def _eval(entry: _Entry, expectations: bool, warnings: dict[str, None]) -> dict[
     return row
 
 
-def _for_skill(row: Mapping[str, Json], should_trigger: bool | None) -> dict[str, Json]:
+def _for_skill(row: Mapping[str, Json], should_trigger: bool | None) -> dict[str, object]:
     if should_trigger is None:
         return dict(row)
     items = [("should_trigger", should_trigger) if key is None else (key, row[key]) for key in _order(row)]

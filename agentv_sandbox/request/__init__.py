@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem
@@ -52,7 +52,7 @@ _EACH_ITS_OWN = OnCluster(
 _HERE = OnCluster(state="of this command")
 
 
-def ignore(_event: str, **_keys: Any) -> None:
+def ignore(_event: str, **_keys: object) -> None:
     """The ``on_event`` of callers who do not listen."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.request import RunRequest
@@ -28,7 +27,7 @@ def options_of(command: str) -> Iterator[tuple[str, Option]]:
     return ((name, known) for name, known in _OPTIONS.items() if command in known.commands)
 
 
-def given(request: RunRequest) -> Iterator[tuple[str, Option, Any]]:
+def given(request: RunRequest) -> Iterator[tuple[str, Option, object]]:
     """What was asked beside the suites, as ``options_of`` names it, with its value."""
     plain = RunRequest()
     for name, known in _OPTIONS.items():
@@ -47,7 +46,7 @@ def others(request: RunRequest, commands: Iterable[str]) -> Iterator[Problem]:
             yield Problem(field=name, message=f"has no meaning for {' and '.join(commands)}")
 
 
-def as_json(request: RunRequest) -> dict[str, Any]:
+def as_json(request: RunRequest) -> dict[str, object]:
     """What ``run.json`` says of it: what another grading has to know, and every other option that was given."""
     graded = {
         "targets": list(request.targets),

@@ -30,7 +30,7 @@ class _ByKeywords(Generic[P, R]):
     def __call__(self, request: RunRequest, /) -> R: ...
     @overload
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R: ...
-    def __call__(self, *args: Any, **keywords: Any) -> R:
+    def __call__(self, *args: object, **keywords: Any) -> R:
         return self._function(_request(self._commands, args, keywords))
 
 

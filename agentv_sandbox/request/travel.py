@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import LimitOverrides
-from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.content import Blob, Store
 from agentv_sandbox.models.image import ProvedImage
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.request import RunRequest
 
 SLOT = "agentv-sandbox-slot"
@@ -24,7 +23,6 @@ ABANDONED_S = 20.0
 """Without a sign of life for so long, the other side is gone: a coordinator gives a worker's jobs to others, and a
 worker ends what it does for that coordinator."""
 
-Store = Literal["artifacts", "captured"]
 JobName = tuple[str, str, str]
 """Target, suite and test."""
 
@@ -95,7 +93,7 @@ class ReadyReport:
 
     engine: str
     """Engine and runtime in a few words."""
-    facts: Mapping[str, Json]
+    facts: Mapping[str, Any]
     """The engine and its tier, for ``run.json``."""
     images: Mapping[str, ProvedImage]
     """By eval file, as in the parcel."""
@@ -113,7 +111,7 @@ class Status:
     ready: ReadyReport | None = None
     """Once: in the first answer after it became so, and until it is confirmed."""
     problem: str = ""
-    events: Sequence[tuple[str, Mapping[str, Json]]] = ()
+    events: Sequence[tuple[str, Mapping[str, object]]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

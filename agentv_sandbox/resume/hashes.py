@@ -137,7 +137,7 @@ class InputHashes:
         now, before = self.definitions(job), self._before.definitions(job)
         return {name: before[name] if seen.get(name) == before[name] else now[name] for name in now}
 
-    def _spec(self, spec: GraderSpec, job: Job) -> Json:
+    def _spec(self, spec: GraderSpec, job: Job) -> object:
         names = {self._judge(name, job) for each in flat([spec]) for name in models_asked(each)}
         return [self._plain([spec, self._suite.preprocessors]), self._models(names)]
 
@@ -148,7 +148,7 @@ class InputHashes:
         known = sorted(name for name in names if name is not None and name in self._suite.targets)
         return [self._target(self._suite.targets[name]) for name in known]
 
-    def _test(self, job: Job) -> Json:
+    def _test(self, job: Job) -> object:
         case = job.case
         if case.conversation is not None:
             turns = tuple(replace(turn, assertions=()) for turn in case.conversation.turns)
@@ -161,7 +161,7 @@ class InputHashes:
         workspace += ["each set up"] if space.each_set_up and "before_all" in space.hooks else []
         return self._plain([test, workspace])
 
-    def _target(self, target: Target) -> Json:
+    def _target(self, target: Target) -> object:
         plain = []
         for each in self._answering(target):
             known = self._fields(each, without=_OF_TARGETS)
@@ -175,12 +175,12 @@ class InputHashes:
         known = {f.name: getattr(value, f.name) for f in fields(value) if f.name not in without}
         return {name: each for name, each in known.items() if each or name not in _LATER}
 
-    def _graders(self, job: Job) -> Json:
+    def _graders(self, job: Job) -> object:
         graders = _graders(job.case)
         names = {self._judge(name, job) for each in flat(graders) for name in models_asked(each)}
         return [self._plain([graders, self._suite.preprocessors]), self._models(names)]
 
-    def _settings(self, job: Job) -> Json:
+    def _settings(self, job: Job) -> object:
         options, suite = self._options, self._suite
         return self._plain(
             [
@@ -293,12 +293,12 @@ class InputHashes:
         return f"{file.mode:o} {self._file_hash(file.data)}"
 
     # -- plain values -----------------------------------------------------------------------------------
-    def _plain(self, value: object) -> Json:
+    def _plain(self, value: object) -> object:
         """``value`` as JSON, the same wherever the project lies."""
         root = str(self._project.root)
         return _json(value, lambda text: text.replace(root, SUITE))
 
-    def _raw(self, value: object) -> Json:
+    def _raw(self, value: object) -> object:
         return _json(value, str)
 
     def _plain_path(self, path: Path) -> str:
@@ -309,7 +309,7 @@ def scheme_of(hashes: Mapping[str, str]) -> str:
     return hashes.get(SCHEME, BEFORE)
 
 
-def _json(value: object, text: Callable[[str], str]) -> Json:
+def _json(value: object, text: Callable[[str], str]) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         value = {f.name: getattr(value, f.name) for f in fields(value) if f.name not in _IRRELEVANT}
     elif isinstance(value, BaseModel):

@@ -22,8 +22,6 @@ LOCK = ".lock"
 SUMS = "SHA256SUMS"
 MARK = ".unpacked"
 """Says that a folder was unpacked. No packed run may hold it."""
-STORES = ("artifacts", "captured")
-"""Folders of contents by hash: what was collected, and what is only there to make workspaces again."""
 MASKED = "masked.json"
 """In a store: hashes of contents in which secrets were masked."""
 TASKS = "task-copies"

@@ -55,7 +55,7 @@ class Run:
         judged = [row for row in rows if row.status != "not_graded"] if waiting else rows
         return cls(path=path.resolve(), rows=judged, waiting=waiting, problems=problems)
 
-    def data(self, relative: Json, limit: int) -> bytes | None:
+    def data(self, relative: object, limit: int) -> bytes | None:
         """At most ``limit`` bytes of a file below the folder; None when there is none."""
         if not isinstance(relative, str):
             return None
@@ -64,7 +64,7 @@ class Run:
         except OSError:
             return None
 
-    def text(self, relative: Json, limit: int) -> str:
+    def text(self, relative: object, limit: int) -> str:
         """The same as text, with a note when it was cut; empty when there is no file."""
         data = self.data(relative, limit + 1)
         if data is None:
@@ -72,18 +72,18 @@ class Run:
         text = data[:limit].decode("utf-8", "replace")
         return f"{text}\n… cut here; the file has it whole" if len(data) > limit else text
 
-    def json(self, relative: Json) -> Json:
+    def json(self, relative: object) -> Json:
         """A JSON file's value; None when there is none or it cannot be read."""
         try:
             return read_json(self.data(relative, MAX_JSON) or b"null", max_values=MAX_VALUES)
         except ForeignJsonError:
             return None
 
-    def record(self, kind: type[_Record], relative: Json) -> _Record:
+    def record(self, kind: type[_Record], relative: object) -> _Record:
         """The record in a JSON file; an empty one as ``json``."""
         return kind.of(self.json(relative))
 
-    def lines(self, relative: Json, limit: int, most: int) -> Iterator[dict[str, Json]]:
+    def lines(self, relative: object, limit: int, most: int) -> Iterator[dict[str, Json]]:
         """The objects of a file of lines, as far as they can be read."""
         data = self.data(relative, limit) or b""
         for line in data.split(b"\n")[:most]:
@@ -94,12 +94,12 @@ class Run:
             if isinstance(value, dict):
                 yield value
 
-    def row(self, relative: Json) -> Row | None:
+    def row(self, relative: object) -> Row | None:
         """The row in a JSON file, such as that of a trial; None as ``json``."""
         value = self.json(relative)
         return Row.of(value)[0] if isinstance(value, dict) else None
 
-    def names(self, relative: Json) -> list[str]:
+    def names(self, relative: object) -> list[str]:
         """Sorted paths of the files directly in a folder below the run folder."""
         if not isinstance(relative, str):
             return []

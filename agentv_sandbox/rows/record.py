@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
+from typing import Any
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.models.case import Claim, GraderResult, ModelCalls, TokenUsage
@@ -26,7 +27,7 @@ _OWN_STATUS = {"not_graded": "not_graded", "not_run": "skipped"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Row(Mapping[str, Json]):
+class Row(Mapping[str, Any]):
     """The result of one test on one target, or of one of its trials. As a mapping it is what was written."""
 
     timestamp: str = ""
@@ -95,7 +96,7 @@ class Row(Mapping[str, Json]):
     """Here only: the scores of all trials, in their order; `null` stands for an execution error."""
     trial_strategy: str = ""
     """Here only: how one score was made of the trials' scores."""
-    trial_statistics: Mapping[str, Json] | None = None
+    trial_statistics: Mapping[str, object] | None = None
     """Here only: figures over all trials, whatever the strategy."""
     trials: tuple[Row, ...] = ()
     """Here only: each trial as a shorter row, with its own `artifact_dir`."""
@@ -110,7 +111,7 @@ class Row(Mapping[str, Json]):
     regraded_from: Mapping[str, str] = field(default_factory=dict)
     """Here only: of a row that was graded again: `run`, the folder's name, and `sha256` of its `index.jsonl` (of
     `SHA256SUMS` where it was packed)."""
-    files_sha256: Json = None
+    files_sha256: object = None
     """Here only: hash of the test's files that the row and its `prompts_dir` name; a change shows in it."""
     image_id: str = ""
     """Here only: the image that it ran in."""
@@ -123,7 +124,7 @@ class Row(Mapping[str, Json]):
     """Here only: name of the worker that ran it, under `--cluster`."""
     notes: tuple[str, ...] = ()
     """Here only: what else happened, apart from the verdict."""
-    row_sha256: Json = None
+    row_sha256: object = None
     """Here only: hash of the rest of the row; an edit by hand shows in it."""
 
     raw: Mapping[str, Json] = field(default_factory=dict, metadata=REST, repr=False)
@@ -141,7 +142,7 @@ class Row(Mapping[str, Json]):
         wrong = [*odd, *found.wrong]
         return (replace(row, whole=False) if wrong or found.missing else row), wrong
 
-    def __getitem__(self, key: str) -> Json:
+    def __getitem__(self, key: str) -> Any:
         return self.raw[key]
 
     def __iter__(self) -> Iterator[str]:

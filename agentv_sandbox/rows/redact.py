@@ -100,7 +100,7 @@ class Redactor:
             return {self.text(str(key)): self.tree(item, depth + 1) for key, item in value.items()}
         return [self.tree(item, depth + 1) for item in value]
 
-    def scalar(self, value: Json) -> Json:
+    def scalar(self, value: Json) -> object:
         """A value that is neither a list nor a mapping, as it may be written."""
         if isinstance(value, str):
             return self.text(value)
@@ -112,7 +112,7 @@ class Redactor:
             return self._number(value)
         return self.text(str(value))
 
-    def _number(self, value: int) -> Json:
+    def _number(self, value: int) -> object:
         if abs(value) >= MAX_INT:
             # As JavaScript has it; what no float can hold is nobody's measurement.
             return float(value) if abs(value) < _MOST else None

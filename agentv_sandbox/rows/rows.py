@@ -173,7 +173,7 @@ def _content_hash(content: Wire) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _plain_numbers(value: Json) -> Json:
+def _plain_numbers(value: Json) -> object:
     """1.0 as 1: AgentV writes rows that it keeps in that way."""
     if isinstance(value, float) and value.is_integer():
         return int(value)

@@ -12,12 +12,15 @@ from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import ASKED, REPORTED
 from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.json.wire import written
+from agentv_sandbox.models.messages import content_of
 from agentv_sandbox.models.suite import EvalCase, Message
 from agentv_sandbox.rows.rows import Wire, token_usage
 
 MAX_DEPTH = 60
 HOST_ONLY = frozenset({"resolvedPath"})
 """Keys of input blocks that name places on the host."""
+_SHOWN = {"text": ("text", "value"), "file": ("path", "value"), "image": ("media_type", "path", "value")}
+"""Keys of blocks of which the first that is there is shown, by their type."""
 
 
 def content_text(content: Json) -> str:
@@ -30,22 +33,19 @@ def content_text(content: Json) -> str:
     return "\n\n".join(_block_text(block) for block in content)
 
 
-def _block_text(block: Json) -> str:
+def _block_text(block: object) -> str:
     if not isinstance(block, Mapping):
         return str(block)
-    kind = block.get("type")
-    if kind == "text":
-        return str(block.get("text") or block.get("value") or "")
-    if kind == "file":
-        return f"<file: {block.get('path') or block.get('value') or '?'}>"
-    if kind == "image":
-        return f"<image: {block.get('media_type') or block.get('path') or block.get('value') or '?'}>"
-    return json.dumps(block, indent=2, default=str)
+    kind = str(block.get("type"))
+    if kind not in _SHOWN:
+        return json.dumps(block, indent=2, default=str)
+    shown = next((str(block[key]) for key in _SHOWN[kind] if block.get(key)), "")
+    return shown if kind == "text" else f"<{kind}: {shown or '?'}>"
 
 
 def markdown(messages: Iterable[Message]) -> str:
     """``@[role]:`` blocks, the form of ``input.md``."""
-    return "\n\n".join(f"@[{m.get('role', 'user')}]:\n{content_text(m.get('content'))}" for m in messages)
+    return "\n\n".join(f"@[{m.get('role', 'user')}]:\n{content_text(content_of(m))}" for m in messages)
 
 
 def wire(value: Json, depth: int = 0) -> Json:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.rows.evidence import mean_interval, share_interval
 from agentv_sandbox.rows.record import Row
 
@@ -45,7 +44,7 @@ class TrialFigures:
     estimates: Estimates | None = None
     """None where nothing can be estimated."""
 
-    def wire(self) -> dict[str, Json]:
+    def wire(self) -> dict[str, object]:
         """``trial_statistics`` of a row."""
         counts = {"graded": self.graded, "passed": self.passed, "errors": self.errors}
         ended = {"ended_at_first_pass": True} if self.ended_at_first_pass else {}

@@ -17,12 +17,11 @@ from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.base.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import CaseResult
-from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.content import STORES, Blob, Store
 from agentv_sandbox.models.identity import Key
 from agentv_sandbox.rows.layout import (
     INDEX,
     MASKED,
-    STORES,
     SUMS,
     TRIAL,
     TRIALS,
@@ -218,7 +217,7 @@ class CapturedContents:
     """The contents that a captured run names, checked and brought into the stores of another one, each once. Where
     both are the same folder, they are checked only. For several threads."""
 
-    def __init__(self, run: Path, stores: Mapping[str, BlobStore]) -> None:
+    def __init__(self, run: Path, stores: Mapping[Store, BlobStore]) -> None:
         """``stores``: by the names of ``STORES``."""
         self._run = run
         self._stores = stores

@@ -98,9 +98,7 @@ def write(
     prompts = UniqueNames()
     for name, grader in _model_graders(result.scores):
         out.json(f"{PROMPTS}/{prompts.take(slug(name, fallback='grader'))}.json", _prompt(name, grader))
-        out.names["prompts_dir"] = PROMPTS
-    files.sync_all([*out.files, *out.directories])
-    return out.names
+    return out.finished()
 
 
 def copy(shown: Path, directory: Path, result: CaseResult, redactor: Redactor) -> dict[str, str]:
@@ -116,11 +114,7 @@ def copy(shown: Path, directory: Path, result: CaseResult, redactor: Redactor) -
             out.carried(key, shown)
     for prompt in _prompts_in(shown):
         out.copied(prompt, shown, prompt)
-        out.names["prompts_dir"] = PROMPTS
-    if "answer_path" in out.names:
-        out.names["output_path"] = out.names["answer_path"]
-    files.sync_all([*out.files, *out.directories])
-    return out.names
+    return out.finished()
 
 
 def carry(directory: Path, result: CaseResult, redactor: Redactor) -> dict[str, str]:
@@ -131,13 +125,10 @@ def carry(directory: Path, result: CaseResult, redactor: Redactor) -> dict[str, 
         out.carried(key, result.files_from)
     out.json("timing_path", rows.case_timing(result))
     out.json("grading_path", rows.grading(result))
-    if "answer_path" in out.names:
-        out.names["output_path"] = out.names["answer_path"]
-    files.sync_all([*out.files, *out.directories])
-    return out.names
+    return out.finished()
 
 
-def _asked(case: EvalCase, suite: Suite) -> dict[str, Json]:
+def _asked(case: EvalCase, suite: Suite) -> dict[str, object]:
     """What a test wants, for those who read its answer: it decides nothing when the test is graded again."""
     files: list[Json] = [safe_name(os.path.relpath(path, suite.project_root)) for path in case.input_files]
     return defined(
@@ -157,20 +148,19 @@ def _prompts_in(folder: Path) -> list[str]:
 def _write_output(out: _Writer, output: CaseOutput) -> None:
     if output.messages or output.answer:
         out.text("answer_path", output.answer)
-        out.names["output_path"] = out.names["answer_path"]
         replies = (content_text(m.wire_content) for m in output.messages if m.role == "assistant")
         out.text("response_path", "\n\n".join(filter(None, replies)))
     if output.changes is not None and output.changes.diff:
         # Exact, not made printable: a diff is there to be applied.
         out.data("diff_path", map(_encode, _parts(out.redactor.text(output.changes.diff))))
     if output.skipped:
-        skipped: list[Json] = [{"path": s.path, "reason": s.reason} for s in output.skipped]
+        skipped: list[object] = [{"path": s.path, "reason": s.reason} for s in output.skipped]
         out.json("skipped_path", skipped)
     if output.files or output.manifest or output.changes or output.artifacts:
         out.json("manifest_path", _manifest(output))
 
 
-def _manifest(output: CaseOutput) -> Json:
+def _manifest(output: CaseOutput) -> object:
     """Which artifact is which file. Paths are data here; no file of the run folder is named by them."""
     # Generators: a workspace may have a million entries, and each is written as it is made.
     return {
@@ -222,7 +212,7 @@ def _model_graders(graders: Iterable[GraderResult], prefix: str = "") -> Iterato
         yield from _model_graders(grader.scores, f"{name}.")
 
 
-def _prompt(name: str, grader: GraderResult) -> Json:
+def _prompt(name: str, grader: GraderResult) -> object:
     return defined(
         grader=name,
         type=grader.type,
@@ -260,6 +250,15 @@ class _Writer:
         self.files.append(path)
         if key in NAMES:
             self.names[key] = name
+        elif name.startswith(f"{PROMPTS}/"):
+            self.names |= {"prompts_dir": PROMPTS}
+        if key == "answer_path":
+            self.names |= {"output_path": name}
+
+    def finished(self) -> dict[str, str]:
+        """The names, when all is on the disk."""
+        files.sync_all([*self.files, *self.directories])
+        return self.names
 
     def carried(self, key: str, folder: Path | None) -> None:
         """The file of that key in ``folder``, where there is one."""

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.base.plainfiles import is_plain, open_plain, walk_plain
 from agentv_sandbox.models.case import CaseResult
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.content import STORES
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.rows.layout import (
@@ -30,7 +29,6 @@ from agentv_sandbox.rows.layout import (
     INDEX,
     LOCK,
     MARK,
-    STORES,
     SUMS,
     SUPERSEDED,
     TASKS,
@@ -63,7 +61,7 @@ class EarlierRun:
     """What a folder holds, without its lock."""
 
     path: Path
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
     rows: Sequence[Row]
     problems: Sequence[str]
     trials: Sequence[EarlierTrial] = ()
@@ -106,7 +104,7 @@ def _is_empty(path: Path) -> bool:
     return path.is_dir() and not {entry.name for entry in path.iterdir()} - {LOCK}
 
 
-def earlier_facts(earlier: EarlierRun | None) -> dict[str, Json]:
+def earlier_facts(earlier: EarlierRun | None) -> dict[str, object]:
     """What ``run.json`` keeps of the parts of the run before: when and how they were started."""
     if earlier is None:
         return {}
@@ -207,11 +205,11 @@ def prune(path: Path, keep: Iterable[Path], suites: Iterable[str]) -> None:
         part.unlink()
 
 
-def _facts(path: Path) -> Any:
+def _facts(path: Path) -> object:
     return Run(path=path.resolve(), rows=(), problems=()).json(FACTS)
 
 
-def _suites_of(facts: Any) -> set[str]:
+def _suites_of(facts: object) -> set[str]:
     images = facts.get("images") if isinstance(facts, dict) else None
     known = (
         [image.get("suite") for image in images if isinstance(image, dict)]

@@ -16,7 +16,7 @@ from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import Suite
 
 
-def engine_facts(info: EngineInfo, runtime: str | None) -> dict[str, Json]:
+def engine_facts(info: EngineInfo, runtime: str | None) -> dict[str, object]:
     """An engine and the isolation that it gives."""
     return {
         "tier": asdict(tier(info, runtime)),
@@ -46,7 +46,7 @@ def run_facts(
     suites: Sequence[Suite],
     images: Mapping[Path, Image],
     options: Mapping[str, Json],
-) -> dict[str, Json]:
+) -> dict[str, object]:
     """What a run is made of: engine, isolation, images, command line. ``engine``: as ``engine_facts`` has it;
     ``options``: what decided about grading."""
     return {

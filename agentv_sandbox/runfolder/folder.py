@@ -76,7 +76,7 @@ class RunFolder:
         self.captured = path / "captured"
         """The same for what is only there to make workspaces again."""
         self._stores = [Artifacts(folder, redactor) for folder in (self.artifacts, self.captured)]
-        self._facts: dict[str, Json] = {}
+        self._facts: dict[str, object] = {}
         self._lock_fd = lock
         self._mutex = threading.Lock()
         self._folders = CaseFolders(path, matrix=matrix)

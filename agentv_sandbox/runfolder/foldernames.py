@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from agentv_sandbox.models.content import STORES
 from agentv_sandbox.rows.layout import (
     BENCHMARK,
     FACTS,
@@ -14,7 +15,6 @@ from agentv_sandbox.rows.layout import (
     PROMPTS,
     RATINGS,
     REGRADED,
-    STORES,
     SUMS,
     SUPERSEDED,
     TASKS,

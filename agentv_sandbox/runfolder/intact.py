@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.base.plainfiles import is_plain, names_below, open_plain
+from agentv_sandbox.models.content import STORES
 from agentv_sandbox.rows.layout import (
     MASKED,
-    STORES,
     TRIAL,
     TRIALS,
 )

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -94,7 +93,7 @@ class _SuiteCopy:
         self.place = suite.path.parent.relative_to(suite.project_root).as_posix()
         """Of the eval file's folder in the project."""
         self._folder = root / self.place
-        self._document: dict[str, Json] = json.loads(suite.written)
+        self._document: dict[str, object] = json.loads(suite.written)
         self._targets = self._definitions()
         self._copied: set[Path] = set()
         self._bytes = 0
@@ -123,7 +122,7 @@ class _SuiteCopy:
         return file
 
     # -- what is written --------------------------------------------------------------------------------
-    def _evaluation(self, target: str, case: EvalCase) -> dict[str, Json]:
+    def _evaluation(self, target: str, case: EvalCase) -> dict[str, object]:
         document = {key: value for key, value in self._document.items() if key != "target"}
         if "name" not in document and _NAME.match(self._suite.name):
             document = {"name": self._suite.name, **document}
@@ -140,13 +139,13 @@ class _SuiteCopy:
 
     def _definitions(self) -> dict[str, dict[str, Json]]:
         """What is written of each target, by its name."""
-        known: dict[str, dict[str, Json]] = {}
+        known: dict[str, dict[str, object]] = {}
         path = self._suite.targets_path
         text = read_text(path, Problems()) if path is not None else None
         document = parse(text, path, Problems()) if text is not None and path is not None else None
         listed = document.get("targets") if isinstance(document, dict) else None
         execution = self._document.get("execution")
-        of_suite: list[Any] = [self._document.get("target")]
+        of_suite: list[object] = [self._document.get("target")]
         if isinstance(execution, dict):
             several = execution.get("targets")
             of_suite += [execution.get("target"), *(several if isinstance(several, list) else ())]
@@ -190,7 +189,7 @@ class _SuiteCopy:
         scripts = {*named, *(path for base in bases for path in modules(words, base))}
         return {*scripts, *imported(sorted(scripts), project.root)}
 
-    def _written_of(self, target: Target | None) -> list[Json]:
+    def _written_of(self, target: Target | None) -> list[object]:
         """Definitions of ``target`` and of all that it stands for, asks or falls back to."""
         if target is None:
             return []
@@ -288,7 +287,7 @@ def _words(text: str) -> list[str]:
     return [word.removeprefix("file://") for word in (text, *words_of(text)) if "\0" not in word]
 
 
-def _relocated(value: Json, root: str, to: str) -> Json:
+def _relocated(value: Json, root: str, to: str) -> object:
     """``value`` with paths below ``root`` as paths below ``to``."""
     if isinstance(value, str):
         return value.replace(root, to)
@@ -297,7 +296,7 @@ def _relocated(value: Json, root: str, to: str) -> Json:
     return [_relocated(each, root, to) for each in value] if isinstance(value, list) else value
 
 
-def _without_keys(value: Json) -> Json:
+def _without_keys(value: Json) -> object:
     """``value`` without what its name calls a secret; references to variables stay."""
     if isinstance(value, dict):
         return {

@@ -20,7 +20,7 @@ from typing import TypedDict
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import SandboxError, unforeseen
-from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.blobs import stores_in
 from agentv_sandbox.modelcalls.replaying import Tape
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
@@ -196,7 +196,7 @@ def _run_all(
     def on_trial(suite: Suite, trial: CaseResult, case: EvalCase) -> None:
         results.write_trial(trial, case, suite)
 
-    crew = site.crew(BlobStore(results.artifacts), BlobStore(results.captured), on_trial)
+    crew = site.crew(stores_in(results.path), on_trial)
     try:
         failure = failure_of(lambda: work_through(suites, crew, options, on_event, on_result, starts))
     except BaseException:  # such as the end of a program whose output nobody reads any more

@@ -257,7 +257,7 @@ def _check_grader_target(name: str, suite: Suite, environ: Mapping[str, str]) ->
     message = ""
     if target is None:
         message = f"--grader-target {name} is not one of: {', '.join(sorted(suite.targets)) or 'none'}"
-    elif isinstance(key := target.settings.get("api_key_env"), str) and not environ.get(key):
+    elif (key := target.text("api_key_env")) and not environ.get(key):
         message = f"--grader-target {name} needs {key}, which is not set"
     if message:
         raise InputError([Problem(path=suite.path, message=message)])

@@ -15,6 +15,7 @@ from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.modelcalls.replaying import Tape
+from agentv_sandbox.models.content import Store
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.request import OnEvent
@@ -36,7 +37,7 @@ class Site(Protocol):
     def images(self) -> Mapping[Path, ProvedImage]: ...
 
     @property
-    def facts(self) -> Mapping[str, Json]:
+    def facts(self) -> Mapping[str, object]:
         """The engine, for ``run.json``."""
         ...
 
@@ -44,8 +45,8 @@ class Site(Protocol):
         """What is known of the site when the run ends, for ``run.json``."""
         ...
 
-    def crew(self, store: BlobStore, kept: BlobStore, on_trial: OnTrial) -> Crew:
-        """Who runs the tests. Contents go to ``store``, and those that make workspaces again to ``kept``."""
+    def crew(self, stores: Mapping[Store, BlobStore], on_trial: OnTrial) -> Crew:
+        """Who runs the tests."""
         ...
 
 
@@ -68,14 +69,14 @@ class Here:
         return tier(self.sandbox.info, self.sandbox.runtime).summary
 
     @property
-    def facts(self) -> Mapping[str, Json]:
+    def facts(self) -> Mapping[str, object]:
         return engine_facts(self.sandbox.info, self.sandbox.runtime)
 
     def record(self) -> Mapping[str, Json]:
         return {}
 
-    def crew(self, store: BlobStore, kept: BlobStore, on_trial: OnTrial) -> Crew:
-        tools = self.prepared.tools(self.sandbox, store, kept, self.tape)
+    def crew(self, stores: Mapping[Store, BlobStore], on_trial: OnTrial) -> Crew:
+        tools = self.prepared.tools(self.sandbox, stores, self.tape)
         return Threads(self.made, tools, self.prepared.options, self.on_event, on_trial)
 
 

@@ -236,7 +236,7 @@ class _PurposeEvents:
     by tag, to be reported when nothing has to be made any more; not of the tool image, which users need not know."""
 
     def __init__(
-        self, on_event: OnEvent, what: str, reused: dict[object, Mapping[str, Any]], *, bare: bool
+        self, on_event: OnEvent, what: str, reused: dict[object, Mapping[str, object]], *, bare: bool
     ) -> None:
         """``bare``: of a task, where what the image says of its containers is in force."""
         self._on_event = on_event
@@ -266,7 +266,7 @@ class _ImageBuilds:
         self._options = options
         self._on_event = on_event
         self._images: dict[tuple[str, Path | None, Path | None], Image] = {}
-        self._reused: dict[object, Mapping[str, Any]] = {}
+        self._reused: dict[object, Mapping[str, object]] = {}
 
     def report_reused(self) -> None:
         for keys in self._reused.values():

@@ -13,13 +13,12 @@ from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.scratch import scratch_folder
 from agentv_sandbox.case.regrade import CapturedAnswers
-from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.blobs import stores_in
 from agentv_sandbox.containers.policy import POLICIES, Role
 from agentv_sandbox.engines.stream import StdioConversation
 from agentv_sandbox.models.identity import Key
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.rows.layout import STORES
 from agentv_sandbox.runfolder.capture.reading import read_capture
 from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, captured_run
 from agentv_sandbox.runs.execute import suite_run
@@ -88,8 +87,8 @@ def _opened(
     role = Role.GRADER if which.as_grader else Role.HOOK
     with grading.sandbox() as sandbox, scratch_folder() as scratch, ExitStack() as stack:
         image = grading.images(sandbox).of(suite)
-        stores = {name: BlobStore(scratch / name) for name in STORES}
-        tools = grading.prepared.tools(sandbox, stores["artifacts"], None)
+        stores = stores_in(scratch)
+        tools = grading.prepared.tools(sandbox, {"artifacts": stores["artifacts"]})
         run = suite_run(stack, suite, image, tools, grading.options, grading.event)
         capture = read_capture(grading.source.path, trials[trial - 1].folder, job.case)
         answers = CapturedAnswers(run, job, capture, CapturedContents(grading.source.path, stores))

@@ -33,6 +33,7 @@ from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.modelcalls.recording import Recorder
 from agentv_sandbox.modelcalls.replaying import Player, Tape
 from agentv_sandbox.models.container import LimitOverrides
+from agentv_sandbox.models.content import Store
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.request import OnEvent, RunRequest
 from agentv_sandbox.request.jobs import RunOptions
@@ -184,14 +185,14 @@ class Prepared:
             require_tier(tier(sandbox.info, sandbox.runtime), required)
 
     def tools(
-        self, sandbox: Sandbox, store: BlobStore, kept: BlobStore | None, tape: Tape | None = None
+        self, sandbox: Sandbox, stores: Mapping[Store, BlobStore], tape: Tape | None = None
     ) -> RunTools:
-        """What the tests of the run work with. Contents go to ``store``, and those that make workspaces again to
-        ``kept``."""
+        """What the tests of the run work with. Without a store for them, nothing is kept that makes workspaces
+        again."""
         return RunTools(
             sandbox=sandbox,
-            store=store,
-            kept=kept,
+            store=stores["artifacts"],
+            kept=stores.get("captured"),
             environments=self.loaded.environments,
             tape=tape,
             way=WayOut(sandbox, self.options.egress),

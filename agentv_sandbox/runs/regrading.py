@@ -27,10 +27,11 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.building.store import recorded_image
 from agentv_sandbox.case.regrade import OF_GRADING, Regrading
-from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore, stores_in
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.content import Store
 from agentv_sandbox.models.identity import Key
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
@@ -41,7 +42,7 @@ from agentv_sandbox.request.asked import as_json
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.request.keywords import after_one
 from agentv_sandbox.resume.hashes import InputHashes
-from agentv_sandbox.rows.layout import INDEX, STORES
+from agentv_sandbox.rows.layout import INDEX
 from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.regraded import Change, changes_of
 from agentv_sandbox.rows.restoring import result_of
@@ -228,7 +229,7 @@ class Grading:
         return jobs
 
     def _regrading(
-        self, stores: Mapping[str, BlobStore], *, only_ungraded: bool, done: frozenset[Key] = frozenset()
+        self, stores: Mapping[Store, BlobStore], *, only_ungraded: bool, done: frozenset[Key] = frozenset()
     ) -> Regrading:
         return Regrading(
             source=self.source,
@@ -275,7 +276,7 @@ class Grading:
         only_ungraded: bool,
         standing: Mapping[Key, Row] | None = None,
     ) -> RegradeReport:
-        stores = {name: BlobStore(results.path / name) for name in STORES}
+        stores = stores_in(results.path)
         regrading = self._regrading(stores, only_ungraded=only_ungraded, done=frozenset(standing or ()))
         tests = self.source.tests
         here = [job.key for each in jobs.values() for job in each]
@@ -298,7 +299,7 @@ class Grading:
         planned = len({*here, *(row.key for row in done)})
         several = results.matrix or len(self.loaded.suites) > 1
         self.event("run.started", total=planned, folder=results.path, several=several, done=done)
-        tools = self.prepared.tools(sandbox, stores["artifacts"], stores["captured"])
+        tools = self.prepared.tools(sandbox, stores)
 
         def on_result(suite: Suite, result: CaseResult, case: EvalCase) -> CaseResult:
             if only_ungraded and result.files_from is None:

@@ -22,6 +22,8 @@ from agentv_sandbox.base.errors import Cancelled, InputError, SandboxError
 from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.box import Running
 from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.json.records import JsonRecord
+from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.session.session import Session
 
 VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
@@ -36,7 +38,7 @@ _LATE_S = 10.0
 """For calls that are under way when nothing more is asked, from when the session is open."""
 _LOOK_S = 0.2
 _PARSE, _REQUEST, _METHOD, _PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, -32603
-Arguments = Mapping[str, Any]
+Arguments = Mapping[str, object]
 
 
 class InvalidCall(Exception):
@@ -47,13 +49,25 @@ class InvalidCall(Exception):
         self.code = code
 
 
+class Given(JsonRecord):
+    """Arguments of a call."""
+
+    command: str
+    cwd: str | None
+    stdin: str
+    timeout: float | None
+    path: str | None
+    content: str
+    deep: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tool:
     description: str
     properties: Mapping[str, Mapping[str, str]]
     required: tuple[str, ...]
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> dict[str, object]:
         return {
             "type": "object",
             "properties": self.properties,
@@ -61,7 +75,7 @@ class Tool:
             "additionalProperties": False,
         }
 
-    def check(self, given: object) -> Arguments:
+    def check(self, given: object) -> Given:
         """Raises InvalidCall."""
         if not isinstance(given, dict):
             raise InvalidCall(_PARAMS, "arguments are not an object")
@@ -80,7 +94,7 @@ class Tool:
                 raise InvalidCall(
                     _PARAMS, f"the argument {name} is not a number of seconds up to {_LONGEST_S}"
                 )
-        return given
+        return Given.of(given)
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {"string": (str,), "number": (int, float), "boolean": (bool,)}
@@ -181,7 +195,7 @@ class ToolServer:
         else:
             self._answer(number, lambda: self._other(message["method"], params))
 
-    def _other(self, method: str, params: Arguments) -> dict[str, Any]:
+    def _other(self, method: str, params: Arguments) -> dict[str, object]:
         if method == "initialize":
             asked = params.get("protocolVersion")
             return {
@@ -226,18 +240,18 @@ class ToolServer:
             session = self._session.result()
             if params["name"] == "exec":
                 return self._exec(session, number, given)
-            text = _on_files(session, params["name"], given)
+            text = _on_files(session, str(params["name"]), given)
         except (SandboxError, InputError) as error:
             return _content("\n".join(filter(None, (str(error), error.hint))), is_error=True)
         return _content(text)
 
-    def _exec(self, session: Session, number: str, given: Arguments) -> dict[str, Any]:
-        stdin = given.get("stdin", "").encode()
+    def _exec(self, session: Session, number: str, given: Given) -> dict[str, object]:
+        stdin = given.stdin.encode()
         running = session.start(
-            given["command"],
+            given.command,
             reads=bool(stdin),
-            cwd=given.get("cwd", "/workspace"),
-            timeout=given.get("timeout"),
+            cwd=WORKSPACE if given.cwd is None else given.cwd,
+            timeout=given.timeout,
             output_bytes=_OUTPUT_BYTES,
             background=True,
         )
@@ -260,7 +274,7 @@ class ToolServer:
                 running.end()
 
     # -- answers ------------------------------------------------------------------------------------------
-    def _answer(self, number: object, work: Callable[[], dict[str, Any]]) -> None:
+    def _answer(self, number: object, work: Callable[[], dict[str, object]]) -> None:
         try:
             self._say({"id": number, "result": work()})
         except InvalidCall as refused:
@@ -285,13 +299,14 @@ def _is_read(stream: IO[bytes]) -> bool:
     return not poll.poll(0)
 
 
-def _on_files(session: Session, name: str, given: Arguments) -> str:
+def _on_files(session: Session, name: str, given: Given) -> str:
+    path = "." if given.path is None else given.path
     if name == "read":
-        return session.get(given["path"], limit_bytes=_READ_BYTES).decode("utf-8", "replace")
+        return session.get(path, limit_bytes=_READ_BYTES).decode("utf-8", "replace")
     if name == "write":
-        session.put({given["path"]: given["content"].encode("utf-8", "replace")})
-        return f"{len(given['content'])} characters written"
-    entries = session.list(given.get("path", "."), deep=given.get("deep", False))
+        session.put({path: given.content.encode("utf-8", "replace")})
+        return f"{len(given.content)} characters written"
+    entries = session.list(path, deep=given.deep)
     lines = [
         f"{stat.filemode(each.mode)} {each.size:>10} {safe_name(each.path, limit=1000)}" for each in entries
     ]
@@ -309,5 +324,5 @@ def _as_text(done: ExecResult) -> str:
     return "\n".join(part.rstrip("\n") for part in parts)
 
 
-def _content(text: str, *, is_error: bool = False) -> dict[str, Any]:
+def _content(text: str, *, is_error: bool = False) -> dict[str, object]:
     return {"content": [{"type": "text", "text": text}], "isError": is_error}

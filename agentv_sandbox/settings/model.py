@@ -133,7 +133,7 @@ def all_keys() -> Iterator[str]:
             yield name
 
 
-def value_of(settings: Settings, key: str) -> Any:
+def value_of(settings: Settings, key: str) -> object:
     """The value at ``key``, as ``all_keys`` names it."""
     value: Any = settings
     for part in key.split("."):

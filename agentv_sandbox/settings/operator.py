@@ -154,7 +154,7 @@ def strictest(key: str, *values: Any) -> Any:
     return any(known)  # a wish for privacy
 
 
-def lowest(names: Iterable[str], records: Sequence[Any]) -> dict[str, Any]:
+def lowest(names: Iterable[str], records: Sequence[object]) -> dict[str, Any]:
     """The lowest value of each attribute in ``names`` that some of ``records`` have."""
     bounds = {
         name: [value for each in records if (value := getattr(each, name)) is not None] for name in names

@@ -15,7 +15,6 @@ from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models import media
 from agentv_sandbox.models.case import CaseFailure
 from agentv_sandbox.models.content import OutputFile
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.messages import SaidBlock, blocks_in, content_of, role_of
 from agentv_sandbox.models.suite import EvalCase, Message, Suite
 from agentv_sandbox.providers import PROVIDERS
@@ -83,7 +82,7 @@ def _with_texts(run: SuiteRun, message: Message) -> Message:
     return {**message, "content": [_as_text(run, block) for block in content]}
 
 
-def _as_text(run: SuiteRun, block: Json) -> Json:
+def _as_text(run: SuiteRun, block: object) -> object:
     said = SaidBlock.of(block)
     if not said.attached:
         return block

@@ -21,6 +21,7 @@ from agentv_sandbox.audit.judges.samples import MAX_TEXT, Sample, read_samples
 from agentv_sandbox.audit.judges.variants import BIASES, CLEAN, VARIANTS, Ask, asks
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.judging import prompts
+from agentv_sandbox.judging.template import PromptValues
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.rows.reader import Run
 from tests.examples import clone
@@ -321,8 +322,7 @@ def rated(folder: Path, **prompts_of: str) -> Run:
 
 
 def built_in(answer: str, nonce: str = "0123456789abcdef") -> str:
-    values = {"input": "What?", "expected_output": "", "output": answer, "file_changes": "", "tool_calls": ""}
-    return prompts.freeform(values, "Says it.", nonce)
+    return prompts.freeform(PromptValues(input="What?", output=answer), "Says it.", nonce)
 
 
 def test_answers_that_were_rated_are_put_to_the_judge(place: Place, server: Server) -> None:

@@ -15,9 +15,9 @@ import agentv_sandbox
 
 ACME = """
 from agentv_sandbox.models.json.records import JsonRecord
-from agentv_sandbox.models_api.dialects.base import Dialect, Operation, RequestCheck, names, only, rows_of
+from agentv_sandbox.models_api.dialects.base import Dialect, Operation, RequestCheck, names, only, rows_in
 from agentv_sandbox.models_api.reading import objects_in, result_of
-from agentv_sandbox.models_api.records import WireCall, text_setting
+from agentv_sandbox.models_api.records import WireCall
 from agentv_sandbox.models_api.usage import Usage
 
 
@@ -48,7 +48,7 @@ class Acme(Dialect):
     def check(self, body, operation, check):
         check.fields(body, names("model script tools who most stream"), {"web": "web_search"})
         check.number(body, "most", "output_tokens")
-        rows_of(body.get("script"), "script")
+        rows_in(body, "script")
         return check.model(body, operation), body
 
     def error(self, status, message):
@@ -61,7 +61,7 @@ class Acme(Dialect):
     def read(self, row, answer):
         answer.found = answer.found or "said" in row
         answer.say(row.get("said"))
-        for use in objects_in(row.get("uses")):
+        for use in objects_in(row, "uses"):
             answer.call(use.get("tool"), use.get("with"), use.get("id"))
         answer.whole = answer.whole or row.get("over") is True
         answer.stop("over" if row.get("over") else None)
@@ -70,7 +70,7 @@ class Acme(Dialect):
         return "result" in row
 
     def results(self, request):
-        for row in objects_in(request.get("script")):
+        for row in objects_in(request, "script"):
             if self.is_result(row):
                 yield result_of(row.get("of"), row["result"])
 
@@ -81,9 +81,9 @@ class Acme(Dialect):
         return self._asked(target, key, [{"line": each.text} for each in request.messages])
 
     def _asked(self, target, key, script):
-        model = text_setting(target, "model")
+        model = target.text("model")
         headers = {} if key is None else {"x-acme-key": key}
-        url = text_setting(target, "base_url", "https://acme.example") + "/utter"
+        url = target.text("base_url", "https://acme.example") + "/utter"
         return WireCall(url=url, model=model, body={"model": model, "script": script}, headers=headers)
 
 

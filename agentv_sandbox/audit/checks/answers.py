@@ -10,7 +10,6 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
@@ -232,7 +231,7 @@ def _holds(text: str, constants: frozenset[str]) -> bool:
     )
 
 
-def _documents(text: str) -> list[Any]:
+def _documents(text: str) -> list[object]:
     """JSON, or one document a line."""
     for parts in ([text], text.splitlines()):
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from agentv_sandbox.audit.judges.samples import Sample
 from agentv_sandbox.base.dataclass import dataclass
@@ -56,12 +55,12 @@ class _Tools:
     def candidate(self, _spec: GraderSpec) -> Candidate:
         return Candidate(text=self.answer)
 
-    def run(self, argv: Sequence[str], **_fields: Any) -> ExecResult:
+    def run(self, argv: Sequence[str], **_fields: object) -> ExecResult:
         raise NotBegunError(f"{_NO_CONTAINER} ({safe_name(argv[0])})")
 
     run_without_agent = run
 
-    def verify(self, *_task: Any) -> Verified:
+    def verify(self, *_task: object) -> Verified:
         raise NotBegunError(_NO_CONTAINER)
 
     def container_path(self, path: Path) -> str:

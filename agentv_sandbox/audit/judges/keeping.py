@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Self
 
@@ -17,7 +17,7 @@ from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.plainfiles import read_given
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, amount, read_json
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.wire import Found, read
 
 MAX_BYTES = 256 << 20
 _MAX_VALUES = 200
@@ -131,19 +131,10 @@ def _judgement(line: bytes) -> Judgement | None:
         row = read_json(line, max_values=_MAX_VALUES)
     except ForeignJsonError:
         return None
-    if not isinstance(row, dict) or row.get("verdict") not in _VERDICTS:
+    judgement = read(Judgement, row, found := Found()) if isinstance(row, dict) else None
+    wrong = {*found.wrong, *found.missing} - {"cost_usd"} if judgement else ()
+    if judgement is None or wrong or judgement.verdict not in _VERDICTS:
         return None
-    texts: dict[str, Json] = {
-        name: row.get(name) for name in ("key", "sample", "variant", "verdict", "error")
-    }
-    score, repeat = amount(row.get("score"), 1.0), row.get("repeat")
-    if (
-        not all(isinstance(text, str) for text in texts.values())
-        or score is None
-        or not isinstance(repeat, int)
-    ):
+    if amount(judgement.score, 1.0) is None:
         return None
-    cost = amount(row.get("cost_usd"), 1e9)
-    return Judgement(
-        **{name: str(text) for name, text in texts.items()}, repeat=repeat, score=score, cost_usd=cost
-    )
+    return replace(judgement, cost_usd=amount(judgement.cost_usd, 1e9))

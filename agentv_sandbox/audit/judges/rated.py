@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from dataclasses import replace
 
 from agentv_sandbox.audit.judges.samples import Sample
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.rows.layout import RATINGS
 from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.rows.record import Row
@@ -18,7 +17,8 @@ from agentv_sandbox.runfolder.ratings import key_of, read_ratings
 
 _GRADED = ("ok", "quality_failure")
 _NONCE = re.compile(r"[0-9a-f]{16}")
-_HEADINGS = ("criteria", "question", "reference_answer")
+_HEADINGS = ("question", "reference_answer")
+"""After the criteria."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,63 +55,60 @@ def rated_samples(run: Run, grader: str | None) -> Rated:
         if isinstance(said, str):
             notes.append(f"{safe_name(name)}: {said}; left out")
             continue
-        target, parts = said
+        target, seen = said
         targets[target] = None
-        found.append(
-            Sample(
-                name=name,
-                label=rating.verdict == "pass",
-                question=parts["question"],
-                criteria=parts["criteria"],
-                reference=parts["reference"],
-                answer=parts["answer"],
-            )
-        )
+        found.append(replace(seen, name=name, label=rating.verdict == "pass"))
     if not found:
         message = f"no rated result can be put to a judge: {notes[-1] if notes else 'none was graded'}"
         raise InputError([Problem(path=run.path, message=message)])
     return Rated(samples=tuple(found), targets=tuple(targets), notes=tuple(notes))
 
 
-def _judged(run: Run, row: Row, grader: str | None) -> tuple[str, dict[str, str]] | str:
+def _judged(run: Run, row: Row, grader: str | None) -> tuple[str, Sample] | str:
     """The judge's target and what it saw; or why there is nothing."""
-    prompts = list(_prompts(run, row))
+    prompts = _prompts(run, row)
     if grader is not None:
-        prompts = [each for each in prompts if each.get("grader") == grader]
+        prompts = [each for each in prompts if each.grader == grader]
     if not prompts:
         return "no model judged it" if grader is None else f"no judge {safe_name(grader)} was asked"
     if len(prompts) > 1:
-        names = ", ".join(safe_name(str(each.get("grader"))) for each in prompts[:5])
+        names = ", ".join(safe_name(each.grader) for each in prompts[:5])
         return f"several judges were asked ({names}): --grader chooses one"
-    request = prompts[0].get("request")
-    text = request.get("user_prompt") if isinstance(request, dict) else None
-    seen = _seen(text) if isinstance(text, str) else None
-    if seen is None:
+    if (seen := _seen(prompts[0].user_prompt)) is None:
         return "it was not judged with the built-in prompt without rubrics"
-    if "[[ ## " in seen.pop("rest"):
+    sample, rest = seen
+    if "[[ ## " in rest:
         return "its judge saw file changes or tool calls, too"
-    return str(prompts[0].get("target") or ""), seen
+    return prompts[0].target, sample
 
 
-def _seen(prompt: str) -> dict[str, str] | None:
-    """The parts of the built-in prompt without rubrics; None of any other. The answer stands between marks that are
-    made from a hash of it, so that it cannot hold them itself."""
-    said: dict[str, str] = {}
+def _seen(prompt: str) -> tuple[Sample, str] | None:
+    """The parts of the built-in prompt without rubrics, and what follows them; None of any other. The answer stands
+    between marks that are made from a hash of it, so that it cannot hold them itself."""
+    said: list[str] = []
     _, begun, rest = prompt.partition("[[ ## criteria ## ]]\n")
-    for name, after in pairwise((*_HEADINGS, "answer")):
-        said[name], there, rest = rest.partition(f"\n\n[[ ## {after} ## ]]\n")
+    for after in (*_HEADINGS, "answer"):
+        text, there, rest = rest.partition(f"\n\n[[ ## {after} ## ]]\n")
+        said.append(text)
         begun = begun and there
     mark, opened, rest = rest.removeprefix("<<<BEGIN UNTRUSTED ").partition(">>>\n")
     answer, closed, rest = rest.partition(f"\n<<<END UNTRUSTED {mark}>>>")
     if not (begun and opened and closed and _NONCE.fullmatch(mark)):
         return None
-    reference = said.pop("reference_answer")
-    return {**said, "reference": reference, "answer": answer, "rest": rest}
+    criteria, question, reference = said
+    sample = Sample(
+        name="", label=False, question=question, criteria=criteria, reference=reference, answer=answer
+    )
+    return sample, rest
 
 
-def _prompts(run: Run, row: Row) -> Iterator[dict[str, Json]]:
-    names: Sequence[str] = run.names(row.prompts_dir) if row.prompts_dir else []
-    for name in names:
-        document = run.json(name)
-        if isinstance(document, dict):
-            yield document
+class _Prompt(JsonRecord):
+    grader: str
+    target: str
+    user_prompt: str = under_key("request/user_prompt")
+
+
+def _prompts(run: Run, row: Row) -> list[_Prompt]:
+    return _Prompt.all_of(
+        [run.json(name) for name in (run.names(row.prompts_dir) if row.prompts_dir else ())]
+    )

@@ -101,7 +101,7 @@ def _text_of(path: Path) -> str:
         raise InputError([Problem(path=path, line=line, message="is not UTF-8 text")]) from None
 
 
-def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Json] | str]]:
+def _json_rows(text: str) -> Iterator[tuple[int, dict[str, object] | str]]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -113,7 +113,7 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Json] | str]]:
         yield number, value if isinstance(value, dict) else "is not a JSON object"
 
 
-def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Json] | str]]:
+def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, object] | str]]:
     csv.field_size_limit(MAX_TEXT * 4)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -182,7 +182,7 @@ def _rubrics(value: Json) -> tuple[str, ...] | None:
     """Of JSON a list of texts, of CSV one a line of the cell."""
     if value is None or value == "":
         return ()
-    given: Iterable[Json] = (
+    given: Iterable[object] = (
         value.splitlines() if isinstance(value, str) else value if isinstance(value, list) else ()
     )
     texts = [each.strip() for each in given if isinstance(each, str) and each.strip()]

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 from agentv_sandbox.audit.findings import AuditReport, Finding
-from agentv_sandbox.models.json.value import Json
 
 
 def as_json(report: AuditReport, folder: Path) -> bytes:
@@ -29,7 +28,7 @@ def as_json(report: AuditReport, folder: Path) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=True) + "\n").encode()
 
 
-def _finding(finding: Finding, folder: Path) -> dict[str, Json]:
+def _finding(finding: Finding, folder: Path) -> dict[str, object]:
     return {
         "rule": finding.rule,
         "fingerprint": finding.fingerprint,

@@ -46,7 +46,7 @@ def as_sarif(report: AuditReport, folder: Path) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=True) + "\n").encode()
 
 
-def _result(finding: Finding, folder: Path) -> dict[str, Json]:
+def _result(finding: Finding, folder: Path) -> dict[str, object]:
     by = "".join(f"; {each.agent} scored {each.score:g}" for each in finding.by)
     result: dict[str, Json] = {
         "ruleId": finding.rule,

@@ -368,7 +368,7 @@ class _Build:
         return self._image(stage, base, evaluated, tag="", key="")
 
 
-def _decisive(step: Step) -> dict[str, Any]:
+def _decisive(step: Step) -> dict[str, object]:
     """What of a step decides what it leaves: not where it stands, nor how it is shown."""
     return {
         name: list(value) if isinstance(value, tuple) else value

@@ -288,7 +288,7 @@ def _excluded(patterns: Sequence[str]) -> Iterator[tuple[str, bool]]:
         yield pattern, keeps
 
 
-def _described(step: Step, roots: Mapping[str, str]) -> dict[str, Any]:
+def _described(step: Step, roots: Mapping[str, str]) -> dict[str, object]:
     """One step as ``step.py`` reads it."""
     if isinstance(step, Folder):
         return {"kind": "folder", "number": step.line, "path": step.path, "owner": step.owner}

@@ -28,7 +28,6 @@ from agentv_sandbox.fetching.fetch import Cache
 from agentv_sandbox.fetching.pipconf import PipSettings, redacted
 from agentv_sandbox.models.image import Artefact
 from agentv_sandbox.models.json.records import JsonRecord
-from agentv_sandbox.models.json.value import Json
 
 _TIMEOUT_S = 300
 _PUBLIC = "https://registry.npmjs.org/"
@@ -180,7 +179,7 @@ class _Lock(JsonRecord):
     packages: Mapping[str, _Row]
 
 
-def _entries(lock: Json, cpu: str, registry: str) -> list[tuple[Artefact, str]]:
+def _entries(lock: object, cpu: str, registry: str) -> list[tuple[Artefact, str]]:
     """(artefact without SHA-256, npm's integrity) of every package for this platform."""
     entries = []
     for path, row in sorted(_Lock.of(lock).packages.items()):

@@ -10,6 +10,7 @@ only; Python 3.8 and later.
 import json
 import os
 import sys
+from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -23,12 +24,12 @@ ACTS = {**answers.ACTS, **planting.ACTS, **shaping.ACTS, **solving.ACTS}
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
-        known = json.load(file)
-    if os.path.isdir(known["workspace"]):  # of a task folder: the folder in which it was started
-        os.chdir(known["workspace"])
-    answers.anywhere = not known["workspace"]
-    said = ACTS[known["agent"]](known)
-    with open(known["output"], "w", encoding="utf-8", errors="replace") as file:
+        known = SimpleNamespace(**json.load(file))
+    if os.path.isdir(known.workspace):  # of a task folder: the folder in which it was started
+        os.chdir(known.workspace)
+    answers.anywhere = not known.workspace
+    said = ACTS[known.agent](known)
+    with open(known.output, "w", encoding="utf-8", errors="replace") as file:
         # As JSON, so that an answer that is itself JSON is not taken for the form of an answer file.
         json.dump({"text": said}, file)
 

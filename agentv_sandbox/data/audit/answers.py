@@ -97,7 +97,7 @@ def silent(_known):
 
 
 def echo(known):
-    return known["prompt"]
+    return known.prompt
 
 
 def claims(_known):
@@ -106,7 +106,7 @@ def claims(_known):
 
 def verdict(known):
     """With good figures under the keys that graders ask for."""
-    return json.dumps(document(dict(VERDICT), known.get("fields", ())))
+    return json.dumps(document(dict(VERDICT), known.fields))
 
 
 def lengthy(_known):
@@ -115,7 +115,7 @@ def lengthy(_known):
 
 def hollow(known):
     """JSON with the keys that graders ask for, and nothing under them."""
-    return json.dumps(nested(known.get("fields", ()), ""))
+    return json.dumps(nested(known.fields, ""))
 
 
 def not_a_number(_known):
@@ -167,7 +167,7 @@ def nested(fields, value):
 
 
 def criteria(known):
-    return known.get("criteria", "")
+    return known.criteria
 
 
 def choices(_known):
@@ -175,7 +175,7 @@ def choices(_known):
 
 
 def injection(known):
-    return known["injection"]
+    return known.injection
 
 
 def copies(known):
@@ -192,7 +192,7 @@ def copies(known):
             _write(name, text)
             _write(os.path.join("out", name), text)
         ending = os.path.splitext(path)[1]
-        for name in known["names"] if ending else ():
+        for name in known.names if ending else ():
             if name.endswith(ending) and not os.path.lexists(name):
                 _write(name, text)
         texts.append(_value(text))

@@ -93,12 +93,12 @@ NODE_MAIN = "module.exports = pass;\nif (require.main === module) process.stdin.
 
 def blank(known):
     """Documents that are read without an error, and have no entry."""
-    for name in known["names"]:
+    for name in known.names:
         if os.path.lexists(name):
             continue
         ending = os.path.splitext(name)[1]
-        if ending == ".json" and known["fields"]:
-            write(name, json.dumps(nested(known["fields"], [])))
+        if ending == ".json" and known.fields:
+            write(name, json.dumps(nested(known.fields, [])))
         elif ending in (".csv", ".tsv"):
             write(name, ("\t" if ending == ".tsv" else ",").join(columns(known)) + "\n")
         elif ending not in CODE:
@@ -108,7 +108,7 @@ def blank(known):
 
 def columns(known):
     """Keys that graders ask for, else the heads of the first table in reach."""
-    keys = [chain[-1] for chain, _ in known["fields"] if chain]
+    keys = [chain[-1] for chain, _ in known.fields if chain]
     for path in every_file() if not keys else ():
         if path.endswith((".csv", ".tsv")):
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -118,13 +118,13 @@ def columns(known):
 
 def filler(known):
     """Long documents about nothing, of the form that their names ask for."""
-    heads = [word for word in known["words"] if re.match(r"#|<\w|\w.{1,60}:\Z", word)]
-    for name in known["names"]:
+    heads = [word for word in known.words if re.match(r"#|<\w|\w.{1,60}:\Z", word)]
+    for name in known.names:
         ending = os.path.splitext(name)[1]
         if os.path.lexists(name) or ending in CODE:
             continue
         if ending == ".json":
-            write(name, json.dumps(nested(known["fields"], LENGTHY) or {"items": [LENGTHY] * 20}))
+            write(name, json.dumps(nested(known.fields, LENGTHY) or {"items": [LENGTHY] * 20}))
         elif ending in (".csv", ".tsv"):
             between = "\t" if ending == ".tsv" else ","
             head = columns(known) or ["name", "value"]
@@ -140,7 +140,7 @@ def filler(known):
 
 def repeats(known):
     """The prompt, in the files that are asked for."""
-    for name in known["names"]:
+    for name in known.names:
         if not os.path.lexists(name) and os.path.splitext(name)[1] in (
             "",
             ".txt",
@@ -150,7 +150,7 @@ def repeats(known):
             ".log",
             ".yaml",
         ):
-            write(name, known["prompt"] + "\n")
+            write(name, known.prompt + "\n")
     return CLAIMS
 
 
@@ -183,7 +183,7 @@ BINARY = {".png": picture, ".pdf": pdf, **dict.fromkeys((".zip", ".docx", ".xlsx
 def as_given(known):
     """In the place of each file that is asked for another one of the same kind, as it was found."""
     there = [path for path in every_file() if os.path.getsize(path) < 1 << 20]
-    for name in known["names"]:
+    for name in known.names:
         ending = os.path.splitext(name)[1]
         if os.path.lexists(name) or ending in CODE or is_outside(os.path.normpath(name)):
             continue
@@ -191,12 +191,12 @@ def as_given(known):
             there,
             key=lambda path: (
                 not path.endswith(ending or "\0"),
-                path not in known["inputs"],
+                path not in known.inputs,
                 len(path),
                 path,
             ),
         )
-        if alike and (alike[0].endswith(ending) or alike[0] in known["inputs"]):
+        if alike and (alike[0].endswith(ending) or alike[0] in known.inputs):
             os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
             shutil.copyfile(alike[0], name)
     return CLAIMS
@@ -204,7 +204,7 @@ def as_given(known):
 
 def comments(known):
     """What graders look for in programs, in comments."""
-    for name in known["names"]:
+    for name in known.names:
         begin = CODE.get(os.path.splitext(name)[1])
         if begin is None or is_outside(os.path.normpath(name)):
             continue
@@ -214,14 +214,14 @@ def comments(known):
                 old = file.read()
         write(
             name,
-            old.rstrip("\n") + "\n" * bool(old) + "".join(begin + word + "\n" for word in known["words"]),
+            old.rstrip("\n") + "\n" * bool(old) + "".join(begin + word + "\n" for word in known.words),
         )
     return CLAIMS
 
 
 def gives_back(known):
     """Programs that end well and give back what they are given."""
-    for name in known["names"]:
+    for name in known.names:
         if name.endswith(".py"):
             write(name, GIVES_BACK, run=True)
         elif name.endswith((".js", ".cjs")):
@@ -235,7 +235,7 @@ def gives_back(known):
 
 def pretends(known):
     """Modules whose values are equal to anything."""
-    for name in known["names"]:
+    for name in known.names:
         if name.endswith(".py"):
             write(name, PRETENDS)
     return CLAIMS

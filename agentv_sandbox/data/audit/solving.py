@@ -19,11 +19,11 @@ class CannotApply(Exception):
 
 
 def oracle(known):
-    return solve(known["oracle"])
+    return solve(known.oracle)
 
 
 def mutant_other(known):
-    return solve(known["other"])
+    return solve(known.other)
 
 
 def with_other_constants(_old, new):
@@ -198,7 +198,7 @@ SPOILS = {
 
 
 def _spoiling(change):
-    return lambda known: mutated(known["oracle"], change)
+    return lambda known: mutated(known.oracle, change)
 
 
 ACTS = {

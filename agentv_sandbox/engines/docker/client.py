@@ -134,10 +134,10 @@ class EngineAnswer(_LocalClient):
     _response: Any = None
     _given_up = False
 
-    def _set_request_timeout(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _set_request_timeout(self, kwargs: dict[str, object]) -> dict[str, object]:
         return {**kwargs, "timeout": self.timeout}  # the library's pulls wait for ever
 
-    def _stream_helper(self, response: Any, decode: bool = False) -> Any:
+    def _stream_helper(self, response: Any, decode: bool = False) -> object:
         self._response = response
         if self._given_up:
             self.abort()

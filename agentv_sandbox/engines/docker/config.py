@@ -84,7 +84,7 @@ def view_options(lower: tuple[str, str]) -> dict[str, str]:
     return {"type": "overlay", "device": "overlay", "o": f"lowerdir={':'.join(lower)}"}
 
 
-def _mount(mount: Mount, views: Mapping[str, OwnVolume]) -> dict[str, Any]:
+def _mount(mount: Mount, views: Mapping[str, OwnVolume]) -> dict[str, object]:
     source = mount.source
     options: dict[str, Any] = {"NoCopy": True}
     if mount.kind == "view":
@@ -102,12 +102,12 @@ def _mount(mount: Mount, views: Mapping[str, OwnVolume]) -> dict[str, Any]:
     }
 
 
-def _host_config(spec: ContainerSpec, views: Mapping[str, OwnVolume]) -> dict[str, Any]:
+def _host_config(spec: ContainerSpec, views: Mapping[str, OwnVolume]) -> dict[str, object]:
     limits = spec.limits
     security = ["no-new-privileges:true"] if spec.no_new_privileges else []
     if spec.seccomp is not None:
         security.append(f"seccomp={spec.seccomp}")
-    host: dict[str, Any] = {
+    host: dict[str, object] = {
         "NetworkMode": "none",
         "Privileged": False,
         "ReadonlyRootfs": spec.read_only,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from agentv_sandbox.engines.docker.answers import Info, Version
 from agentv_sandbox.models.container import EngineInfo
 
 
 def engine_info(
-    about: Mapping[str, Any], program: Mapping[str, Any], *, api_version: str, address: str
+    about: Mapping[str, object], program: Mapping[str, object], *, api_version: str, address: str
 ) -> EngineInfo:
     """``about`` and ``program`` are the answers of ``/info`` and ``/version``."""
     info, version = Info.of(about), Version.of(program)

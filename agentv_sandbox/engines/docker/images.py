@@ -70,7 +70,7 @@ def _build_classic(address: str, context: IO[bytes], wanted: Build, *, why: str)
     client = connected(EngineAnswer, address, None)  # a step may print nothing for hours
     log = Tail()
 
-    def start() -> Iterator[Mapping[str, Any]]:
+    def start() -> Iterator[Mapping[str, object]]:
         steps: Iterator[Mapping[str, Any]] = client.build(
             fileobj=context,
             custom_context=True,
@@ -111,7 +111,7 @@ def _not_built(reason: str, log: Tail, why: str) -> BuildError:
 
 def _steps(
     client: Any,
-    start: Callable[[], Iterator[Mapping[str, Any]]],
+    start: Callable[[], Iterator[Mapping[str, object]]],
     *,
     deadline: float,
     cancelled: Callable[[], bool],
@@ -120,7 +120,7 @@ def _steps(
 
     The answer is read in another thread, since the library's reading cannot be interrupted.
     """
-    answers: queue.SimpleQueue[Mapping[str, Any] | BaseException | None] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Mapping[str, object] | BaseException | None] = queue.SimpleQueue()
 
     def read() -> None:
         try:

@@ -21,7 +21,7 @@ _MAX_RECORDS = 100_000
 _KERNEL_LOG = "/dev/kmsg"
 
 
-def died_of_memory(api: Any, container: str, state: State) -> bool:
+def died_of_memory(api: object, container: str, state: State) -> bool:
     """Whether there is evidence for it: the engine's state, its events, or the log of this machine's kernel."""
     if state.oom_killed:
         return True
@@ -30,7 +30,7 @@ def died_of_memory(api: Any, container: str, state: State) -> bool:
     return event_says_so(api, container, state, "oom") or kernel_says_so(container)
 
 
-def engine_was_asked(api: Any, container: str, state: State) -> bool:
+def engine_was_asked(api: object, container: str, state: State) -> bool:
     """Whether somebody had the engine end the container, by its events."""
     return state.exit_code == KILLED and event_says_so(api, container, state, "kill")
 

@@ -339,7 +339,7 @@ def _below(folders: Sequence[str]) -> str:
     return f"lowerdir={':'.join(folders)}"
 
 
-def _folders(inspected: Mapping[str, Any]) -> Folders:
+def _folders(inspected: Mapping[str, object]) -> Folders:
     """Raises EngineError."""
     kept = Storage.of(inspected)
     if kept.driver != "overlay2" or not kept.overlay.upper_dir:

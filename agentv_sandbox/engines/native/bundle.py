@@ -40,7 +40,7 @@ def runtime_config(
     devices: Path,
     limits: Mapping[str, int],
     user: User,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The contents of ``config.json``.
 
     ``binds``: (host path, path in the container, read-only); ``namespace``: where the runtime finds its user namespace;
@@ -89,7 +89,7 @@ def runtime_config(
     }
 
 
-def _resources(spec: ContainerSpec) -> dict[str, Any]:
+def _resources(spec: ContainerSpec) -> dict[str, object]:
     limits = spec.limits
     memory = {"limit": limits.memory_bytes}
     if cgroups.limits_swap():
@@ -102,7 +102,7 @@ def _resources(spec: ContainerSpec) -> dict[str, Any]:
     }
 
 
-def _system_mounts(spec: ContainerSpec, devices: Path) -> list[dict[str, Any]]:
+def _system_mounts(spec: ContainerSpec, devices: Path) -> list[dict[str, object]]:
     closed = ["nosuid", "noexec", "nodev"]
     shared_memory = f"size={spec.limits.shm_bytes}"
     return [
@@ -122,23 +122,23 @@ def _system_mounts(spec: ContainerSpec, devices: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _tmpfs_mounts(spec: ContainerSpec) -> list[dict[str, Any]]:
+def _tmpfs_mounts(spec: ContainerSpec) -> list[dict[str, object]]:
     folders = memory_folders_of(spec).items()
     return [_mount(path, "tmpfs", [*mount_flags(path), *tmpfs_options(folder)]) for path, folder in folders]
 
 
-def _mount(destination: str, kind: str, options: list[str]) -> dict[str, Any]:
+def _mount(destination: str, kind: str, options: list[str]) -> dict[str, object]:
     return {"destination": destination, "type": kind, "source": kind, "options": options}
 
 
-def _bind(bind: tuple[Path, str, bool]) -> dict[str, Any]:
+def _bind(bind: tuple[Path, str, bool]) -> dict[str, object]:
     source, target, read_only = bind
     options = ["bind", "private", "nosuid", "nodev", "ro" if read_only else "rw"]
     return {"destination": target, "type": "bind", "source": str(source), "options": options}
 
 
 @lru_cache(maxsize=8)
-def _filter(profile: str) -> Mapping[str, Any]:
+def _filter(profile: str) -> Mapping[str, object]:
     """Docker's form of a system call filter in the runtime's, which has no empty lists of arguments."""
     data: dict[str, Any] = json.loads(profile)
     for rule in data["syscalls"]:

@@ -39,7 +39,7 @@ class ImageMaking:
         except RegistryError as error:
             raise not_pulled(ref, str(error)) from error
 
-    def image_config(self, ref: str) -> Mapping[str, Any]:
+    def image_config(self, ref: str) -> Mapping[str, object]:
         return self._store.config(ref)
 
     def pulled(self) -> list[ImageInfo]:

@@ -12,7 +12,6 @@ from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.ownership import is_ours
 from agentv_sandbox.base.plainfiles import open_plain
 from agentv_sandbox.kernel.layout import TRIALS
-from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.json.wire import read_exactly, written
 
 _MOST_BYTES = 1 << 16
@@ -54,7 +53,7 @@ class RuntimeTrials:
             new.write_bytes(text)
             new.rename(self._folder / TRIALS)
 
-    def _all(self) -> dict[str, Json]:
+    def _all(self) -> dict[str, object]:
         """Only what this user has written: elsewhere than in /run, others may have made the folder first."""
         with suppress(OSError, ValueError):
             if is_ours(self._folder):

@@ -53,7 +53,7 @@ def _statements(text: str) -> Iterator[tuple[int, Loc]]:
         index += length
 
 
-def _statement(lines: Sequence[str], first: int) -> tuple[dict[str, Any], int]:
+def _statement(lines: Sequence[str], first: int) -> tuple[dict[str, object], int]:
     """The value of the statement that begins at ``first``, and how many lines it has."""
     for last in range(first, min(first + _MOST_LINES, len(lines))):
         try:

@@ -18,7 +18,7 @@ _DEVICES = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[1-9¹²³]
 _SIZE_UNITS = {"G": 1024.0, "M": 1.0, "K": 1 / 1024}
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: Any) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("must be a finite number")
     return value
@@ -70,7 +70,7 @@ class McpServerTable(Written):
 
     @field_validator("transport", mode="before")
     @classmethod
-    def _http(cls, value: Any) -> Any:
+    def _http(cls, value: Any) -> object:
         return "streamable-http" if value == "http" else value
 
     @field_validator("headers")
@@ -101,7 +101,7 @@ class EnvironmentTable(Phase):
     memory_mb: Amount | None = None
     storage_mb: Amount | None = None
     gpus: int | None = None
-    tpu: dict[str, Any] | None = None
+    tpu: dict[str, object] | None = None
     mcp_servers: list[McpServerTable] = []
     env: Templates = {}
     skills_dir: str | None = None
@@ -111,7 +111,7 @@ class EnvironmentTable(Phase):
 
     @field_validator("os", mode="before")
     @classmethod
-    def _lower(cls, value: Any) -> Any:
+    def _lower(cls, value: Any) -> object:
         return value.lower() if isinstance(value, str) else value
 
     @field_validator("os")
@@ -123,7 +123,7 @@ class EnvironmentTable(Phase):
 
     @model_validator(mode="before")
     @classmethod
-    def _older_sizes(cls, data: Any) -> Any:
+    def _older_sizes(cls, data: Any) -> object:
         """``memory = "2G"`` and ``storage`` of older files."""
         if not isinstance(data, Mapping):
             return data
@@ -191,7 +191,7 @@ class ArtifactTable(Written):
         return self
 
 
-def _artifact(value: Any) -> Any:
+def _artifact(value: Any) -> object:
     return {"source": value} if isinstance(value, str) else value
 
 
@@ -256,7 +256,7 @@ class HarborFile(Written):
 
     @model_validator(mode="before")
     @classmethod
-    def _older_version(cls, data: Any) -> Any:
+    def _older_version(cls, data: Any) -> object:
         if isinstance(data, Mapping) and "version" in data:
             return {"schema_version": data["version"], **data}
         return data

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import Any
 
 from agentv_sandbox.containers.policy import POLICIES, Role, environment
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.stated import LOADING_ENV
 from agentv_sandbox.machine.selfcheck.report import Attack, attempt
-from agentv_sandbox.models.container import MB, Mount, VolumeSpec
+from agentv_sandbox.models.container import MB, ExecResult, Mount, VolumeSpec
+from agentv_sandbox.models.json.records import JsonRecord
 from agentv_sandbox.models.paths import WORKSPACE
 
 ROLES = (Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER)
@@ -23,7 +23,7 @@ def probe_script() -> bytes:
     return (files("agentv_sandbox") / "data" / "probes.py").read_bytes()
 
 
-def probe_settings(*, writable: Sequence[str], inodes: int, open_files: int) -> Mapping[str, Any]:
+def probe_settings(*, writable: Sequence[str], inodes: int, open_files: int) -> Mapping[str, object]:
     """What the script takes for normal. ``inodes``: the most files that any of our tmpfs may hold."""
     return {
         "writable": ["/tmp", "/dev/shm", "/dev/mqueue", *writable],  # noqa: S108
@@ -32,6 +32,19 @@ def probe_settings(*, writable: Sequence[str], inodes: int, open_files: int) -> 
         "env": [*environment(Role.GRADER, {}), *LOADING_ENV, "HOSTNAME", "LC_CTYPE"],
         "canaries": [CANARY],
     }
+
+
+class ProbeRow(JsonRecord):
+    """What the script says of one attempt."""
+
+    id: str
+    name: str
+    fired: bool | None
+    detail: str
+
+
+def probe_rows(result: ExecResult) -> list[ProbeRow]:
+    return [ProbeRow.of(json.loads(line)) for line in result.stdout.splitlines()]
 
 
 def probe(sandbox: Sandbox, role: Role, image: str) -> Iterator[Attack]:
@@ -60,5 +73,5 @@ def probe(sandbox: Sandbox, role: Role, image: str) -> Iterator[Attack]:
             id="E1", name=f"{role}: the script", outcome="broken", detail=f"{result.outcome}: {tail}"
         )
         return
-    for row in map(json.loads, result.stdout.splitlines()):
-        yield attempt(row["id"], f"{role}: {row['name']}", not row["fired"], row["detail"])
+    for row in probe_rows(result):
+        yield attempt(row.id, f"{role}: {row.name}", row.fired is False, row.detail)

@@ -10,9 +10,10 @@ from agentv_sandbox.containers.policy import Role, roots_capabilities
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.containers.specs import System
 from agentv_sandbox.machine.selfcheck.report import Attack, attempt
-from agentv_sandbox.machine.selfcheck.resources import FORK_BOMB
-from agentv_sandbox.machine.selfcheck.surface import probe_script, probe_settings
+from agentv_sandbox.machine.selfcheck.resources import FORK_BOMB, HEARTBEAT, TWO_LOOKS, is_still
+from agentv_sandbox.machine.selfcheck.surface import ProbeRow, probe_rows, probe_script, probe_settings
 from agentv_sandbox.models.container import MB, ExecResult, Limits
+from agentv_sandbox.models.paths import WORKSPACE
 
 _SIZE, _FILES = 64 * MB, 3000
 _NO_ROOM = (errno.EFBIG, errno.ENOSPC)
@@ -85,22 +86,6 @@ os.chroot('.')
 after = os.stat('/')
 print((before.st_dev, before.st_ino) == (after.st_dev, after.st_ino))
 """
-DAEMON = """
-import os, time
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        for number in range(600):
-            with open('/beat.next', 'w') as f: f.write(str(number))
-            os.replace('/beat.next', '/beat')
-            time.sleep(0.05)
-    os._exit(0)
-time.sleep(0.5)
-"""
-TWO_LOOKS = """
-import time
-first = open('/beat').read(); time.sleep(1); print(first == open('/beat').read())
-"""
 
 
 def attacks(sandbox: Sandbox, image: str) -> Iterator[Attack]:
@@ -136,26 +121,25 @@ def _surface(sandbox: Sandbox, system: System) -> Iterator[Attack]:
         stdin=probe_script(),
         limits=_SMALL,
     )
-    rows = [json.loads(line) for line in result.stdout.splitlines()] if result.ok else []
+    rows = probe_rows(result) if result.ok else []
     if not rows:
         yield Attack(id="W1", name="the script", outcome="broken", detail=result.outcome)
     for row in rows:
-        fired = row["fired"] and not _is_roots_own(sandbox, row)
-        yield attempt("W1", f"root of a system: {row['id']} {row['name']}", not fired, row["detail"])
+        fired = row.fired is not False and not _is_roots_own(sandbox, row)
+        yield attempt("W1", f"root of a system: {row.id} {row.name}", not fired, row.detail)
 
 
-def _is_roots_own(sandbox: Sandbox, row: dict[str, object]) -> bool:
+def _is_roots_own(sandbox: Sandbox, row: ProbeRow) -> bool:
     """Whether root may do that to its own copy of the image."""
-    case, name, detail = str(row["id"]), str(row["name"]), str(row["detail"])
-    if (case, name) in _OWN:
+    if (row.id, row.name) in _OWN:
         return True
-    if case == "E20":  # files of the image's, of which it has a copy
-        return name.split(" ", 1)[-1].startswith(("/etc/", "/usr/", "/var/", "/agentv-probe"))
-    if name == "writable mounts":
-        return set(detail.split(", ")) <= {"/", "/dev"}
-    if name == "capabilities":
+    if row.id == "E20":  # files of the image's, of which it has a copy
+        return row.name.split(" ", 1)[-1].startswith(("/etc/", "/usr/", "/var/", "/agentv-probe"))
+    if row.name == "writable mounts":
+        return set(row.detail.split(", ")) <= {"/", "/dev"}
+    if row.name == "capabilities":
         mask = hex(roots_capabilities(sandbox.info, Role.SESSION, system=True))
-        return detail == str(dict.fromkeys(("CapPrm", "CapEff", "CapBnd"), mask))
+        return row.detail == str(dict.fromkeys(("CapPrm", "CapEff", "CapBnd"), mask))
     return False
 
 
@@ -169,11 +153,13 @@ def _reaches(sandbox: Sandbox, system: System) -> Iterator[Attack]:
 
 
 def _processes(sandbox: Sandbox, system: System) -> Iterator[Attack]:
-    bomb, beat, look = _python(sandbox, system, FORK_BOMB, DAEMON, TWO_LOOKS)
+    of_root = [code.replace(f"{WORKSPACE}/", "/") for code in (HEARTBEAT, TWO_LOOKS)]
+    bomb, beat, look = _python(sandbox, system, FORK_BOMB, *of_root)
     made = int(bomb.stdout or b"0")
     yield attempt("W2", "a fork bomb", 0 < made < _SMALL.pids, f"{made} of {_SMALL.pids}")
-    still = look.stdout.strip() == b"True"
-    yield attempt("W8", "a daemon that is left", beat.ok and still, look.stdout[:40] + look.stderr[-80:])
+    yield attempt(
+        "W8", "a daemon that is left", beat.ok and is_still(look), look.stdout[:40] + look.stderr[-80:]
+    )
 
 
 def _exhausts(sandbox: Sandbox, image: str) -> Iterator[Attack]:

@@ -15,7 +15,7 @@ _TOO_DEEP = "(nested too deeply)"
 
 def json_pieces(
     value: Json,
-    scalar: Callable[[Json], Json] = lambda value: value,
+    scalar: Callable[[object], object] = lambda value: value,
     *,
     ascii_only: bool = True,
     number: Callable[[float], str] = json.dumps,
@@ -39,8 +39,8 @@ def json_pieces(
 class _Walk:
     def __init__(
         self,
-        encode: Callable[[Json], str],
-        scalar: Callable[[Json], Json],
+        encode: Callable[[object], str],
+        scalar: Callable[[object], object],
         number: Callable[[float], str],
     ) -> None:
         self._encode = encode

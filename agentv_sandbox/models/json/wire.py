@@ -195,14 +195,14 @@ def _empty(each: Field[Any], hint: Any) -> Any:
         return get_args(hint)[-1]
     if is_dataclass(hint) and isinstance(hint, type):
         return read(hint, {}, Found())
-    if hint is Any or NoneType in get_args(hint):
+    if hint in (Any, object) or NoneType in get_args(hint):
         return None
     return hint() if hint in (str, int, float, bool) else {} if get_origin(hint) is Mapping else ()
 
 
 def _reader(hint: Any) -> _Read:
     origin, args = get_origin(hint), get_args(hint)
-    if hint is Any:
+    if hint in (Any, object):
         return lambda value, _found, _at: value
     # Made once for each record, so that reading a row asks no type about itself.
     if origin in (Union, UnionType):
@@ -246,7 +246,7 @@ def _list_of(hint: Any) -> _Read:
 
 
 def _mapping_of(hint: Any) -> _Read:
-    if hint is Any:
+    if hint in (Any, object):
         return _is(Mapping)
     of_item = _reader(hint)
 

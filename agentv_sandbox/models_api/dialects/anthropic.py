@@ -18,12 +18,14 @@ from agentv_sandbox.models_api.dialects.base import (
     Dialect,
     Operation,
     RequestCheck,
+    blocks_in,
     grants,
     kind_of,
+    members,
     names,
     only,
     row_of,
-    rows_of,
+    rows_in,
 )
 from agentv_sandbox.models_api.policy import GatewayPolicy, ModelRequest
 from agentv_sandbox.models_api.reading import AnswerReading, Row, ToolResult, objects_in, result_of
@@ -34,10 +36,8 @@ from agentv_sandbox.models_api.records import (
     WireCall,
     chat_limits,
     max_tokens_of,
-    number_setting,
     split_data_uri,
     temperature_of,
-    text_setting,
 )
 from agentv_sandbox.models_api.usage import Usage
 
@@ -51,7 +51,7 @@ _TOOL = names(
     "input_examples max_characters"
 )
 _CHOICE = names("type name disable_parallel_tool_use")
-_CHOICES: frozenset[Json] = frozenset({"auto", "any", "none", "tool"})
+_CHOICES: frozenset[object] = frozenset({"auto", "any", "none", "tool"})
 _THINKING = names("type budget_tokens display")
 _OUTPUT = names("effort format")
 _SOURCE = names("type media_type data url file_id content")
@@ -149,24 +149,22 @@ class Anthropic(Dialect):
         return Operation(name="count" if path.endswith("count_tokens") else "generate", path=f"{path}{beta}")
 
     def check(
-        self, body: dict[str, Json], operation: Operation, check: RequestCheck
+        self, body: dict[str, object], operation: Operation, check: RequestCheck
     ) -> tuple[str, dict[str, Json]]:
         check.fields(body, _FIELDS, _GRANTED_FIELDS)
         check.choice(body, "service_tier", frozenset({"auto", "standard_only"}), "priority")
         check.choice(body, "speed", frozenset({"standard"}), "priority")
         check.number(body, "max_tokens", "output_tokens")
-        thinking = check.inner(body.get("thinking"), "thinking", _THINKING)
+        thinking = check.inner(body, "thinking", _THINKING)
         check.number(thinking, "budget_tokens", "thinking_tokens")
-        check.inner(body.get("output_config"), "output_config", _OUTPUT)
+        check.inner(body, "output_config", _OUTPUT)
         check.names_of_user(body, ("metadata",))
-        if not isinstance(body.get("system"), str):
-            _blocks(body.get("system"), "system", check)
-        for message in rows_of(body.get("messages"), "messages"):
-            if not isinstance(message.get("content"), str):
-                _blocks(message.get("content"), "a message's content", check)
-        declared = frozenset(_tool(tool, check) for tool in rows_of(body.get("tools"), "tools"))
-        _choice(body.get("tool_choice"), declared, check)
-        _context(body.get("context_management"), declared, check)
+        _blocks(body, "system", "system", check)
+        for message in rows_in(body, "messages"):
+            _blocks(message, "content", "a message's content", check)
+        declared = frozenset(_tool(tool, check) for tool in rows_in(body, "tools"))
+        _choice(body, declared, check)
+        _context(body, declared, check)
         return check.model(body, operation), body
 
     def error(self, status: int, message: str) -> Json:
@@ -240,8 +238,8 @@ class Anthropic(Dialect):
         return row.get("type") == "tool_result"
 
     def results(self, request: Row) -> Iterator[ToolResult]:
-        for message in objects_in(request.get("messages")):
-            for block in objects_in(message.get("content")):
+        for message in objects_in(request, "messages"):
+            for block in objects_in(message, "content"):
                 if self.is_result(block):
                     failed = block.get("is_error") is True
                     yield result_of(block.get("tool_use_id"), block.get("content"), failed=failed)
@@ -252,7 +250,7 @@ class Anthropic(Dialect):
         content: list[Json] = [*map(_image_part, request.images), {"type": "text", "text": request.user}]
         schema = dict(request.schema) if structured and request.schema is not None else None
         body = defined(
-            model=text_setting(target, "model"),
+            model=target.text("model"),
             max_tokens=max_tokens_of(target, request) or DEFAULT_MAX_TOKENS,
             messages=[{"role": "user", "content": content}],
             system=request.system or None,
@@ -264,7 +262,7 @@ class Anthropic(Dialect):
         return _wire_call(target, body, key)
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
-        model = text_setting(target, "model")
+        model = target.text("model")
         limits = chat_limits(target, "max_tokens")
         most = next(most for name, most in _MOST_TOKENS if name.match(model))
         body = defined(
@@ -274,7 +272,7 @@ class Anthropic(Dialect):
             stream=stream or None,
             system=[{"type": "text", "text": request.system, "cache_control": _CACHED}],
         )
-        budget = number_setting(target, "thinking_budget")
+        budget = target.number("thinking_budget")
         if budget is None:
             body |= limits
         elif _ADAPTIVE.search(model):
@@ -339,8 +337,8 @@ def _tool(tool: Row, check: RequestCheck) -> str:
         check.tool(kind, _SERVER_TOOLS, frozenset())
         check.number(tool, "max_uses", "hosted_calls")
         return ""
-    check.inner(tool, "tools", _TOOL)
-    for caller in tool.get("allowed_callers") or ():
+    check.keys(tool, "tools", _TOOL)
+    for caller in members(tool, "allowed_callers"):
         _caller(caller, check)
     return name if isinstance(name, str) else ""
 
@@ -350,29 +348,29 @@ def _caller(caller: Json, check: RequestCheck) -> None:
     check.forced(caller, frozenset({"direct"}), _SERVER_TOOLS)
 
 
-def _choice(value: Json, declared: Set[str], check: RequestCheck) -> None:
-    choice = check.inner(value, "tool_choice", _CHOICE)
+def _choice(body: Row, declared: Set[str], check: RequestCheck) -> None:
+    choice = check.inner(body, "tool_choice", _CHOICE)
     if choice:
         check.choice(choice, "type", _CHOICES, "")
     if choice.get("name") is not None:
         check.forced(choice["name"], declared, _SERVER_TOOLS)
 
 
-def _context(value: Json, declared: Set[str], check: RequestCheck) -> None:
+def _context(body: Row, declared: Set[str], check: RequestCheck) -> None:
     """What the provider takes out of a conversation before its model reads it."""
-    for edit in rows_of(check.inner(value, "context_management", names("edits")).get("edits"), "edits"):
+    for edit in rows_in(check.inner(body, "context_management", names("edits")), "edits"):
         kind = kind_of(edit, "an edit")
         if not _EDITS.fullmatch(kind):
             check.tool(kind, _SERVER_TOOLS, frozenset())
-        check.inner(edit, "edits", _EDIT)
+        check.keys(edit, "edits", _EDIT)
         spared = edit.get("exclude_tools")
         for name in spared if isinstance(spared, list) else ():
             if isinstance(name, str) and name not in declared:
                 check.server_side(name, _SERVER_TOOLS)
 
 
-def _blocks(value: Json, where: str, check: RequestCheck) -> None:
-    for block in rows_of(value, where):
+def _blocks(row: Row, key: str, where: str, check: RequestCheck) -> None:
+    for block in blocks_in(row, key, where):
         kind = kind_of(block, f"a block of {where}")
         if block.get("caller") is not None:
             _caller(kind_of(row_of(block["caller"], "a caller"), "a caller"), check)
@@ -382,20 +380,19 @@ def _blocks(value: Json, where: str, check: RequestCheck) -> None:
             check.tool(kind, _SERVER_TOOLS, _CLIENT_BLOCKS)
         elif kind in ("image", "document"):
             _source(block, kind, check)
-        elif kind in ("tool_result", "search_result") and not isinstance(block.get("content"), str):
-            _blocks(block.get("content"), f"a {kind}", check)
+        elif kind in ("tool_result", "search_result"):
+            _blocks(block, "content", f"a {kind}", check)
 
 
 def _source(block: Row, kind: str, check: RequestCheck) -> None:
-    source = check.inner(row_of(block.get("source"), f"the source of {kind}"), f"{kind}.source", _SOURCE)
+    source = check.keys(row_of(block.get("source"), f"the source of {kind}"), f"{kind}.source", _SOURCE)
     if source.get("media_type") is not None:
         check.media(source["media_type"])
     match kind_of(source, f"the source of {kind}"):
         case "base64" | "text":
             pass
         case "content":
-            if not isinstance(source.get("content"), str):
-                _blocks(source.get("content"), f"the source of {kind}", check)
+            _blocks(source, "content", f"the source of {kind}", check)
         case "url":
             check.need("urls", f"{kind} from an address")
         case "file":
@@ -404,8 +401,8 @@ def _source(block: Row, kind: str, check: RequestCheck) -> None:
             raise Denial(403, f"a {kind} from {masking.first(other, 40)!r} is not one that the gateway knows")
 
 
-def _wire_call(target: Target, body: dict[str, Json], key: str | None) -> WireCall:
-    base = text_setting(target, "base_url", ANTHROPIC_URL).rstrip("/")
+def _wire_call(target: Target, body: dict[str, object], key: str | None) -> WireCall:
+    base = target.text("base_url", ANTHROPIC_URL).rstrip("/")
     url = f"{base}/messages" if base.endswith("/v1") else f"{base}/v1/messages"
     headers = {"anthropic-version": API_VERSION, **({"x-api-key": key} if key is not None else {})}
     return WireCall(url=url, model=str(body["model"]), body=body, headers=headers)
@@ -432,7 +429,7 @@ def _attached_part(attachment: Attachment) -> Json:
     return {"type": "image" if attachment.is_image else "document", "source": source}
 
 
-def _image_part(image: AnswerImage) -> Json:
+def _image_part(image: AnswerImage) -> object:
     data = split_data_uri(image.source)
     if data is None:
         return {"type": "image", "source": {"type": "url", "url": image.source}}

@@ -74,6 +74,11 @@ class RequestCheck:
                 403, f"{what} is not allowed; in the target, gateway: {{allow: [{grant}]}} permits it"
             )
 
+    def need_for(self, row: Row, key: str, grant: str, what: str) -> None:
+        """Refuse a field of ``row``, which is ``what``, unless the target grants it."""
+        if row.get(key) is not None:
+            self.need(grant, what)
+
     def fields(self, body: Row, known: Set[str], grants: Mapping[str, str]) -> None:
         """Refuse top-level fields that are neither ``known`` nor granted. ``grants``: what each other one needs."""
         refuse_lookalikes(body, "the body")
@@ -86,12 +91,13 @@ class RequestCheck:
                 continue
             raise self._unknown(key)
 
-    def inner(self, value: Json, where: str, known: Set[str]) -> Row:
-        """The object ``value`` of the field ``where``, whose keys are all ``known`` or permitted; empty where it is
-        absent."""
-        if value is None:
-            return {}
-        row = row_of(value, where)
+    def inner(self, row: Row, key: str, known: Set[str]) -> Row:
+        """The object in a field of ``row``, whose keys are all ``known`` or permitted; empty where it is absent."""
+        value = row.get(key)
+        return {} if value is None else self.keys(row_of(value, key), key, known)
+
+    def keys(self, row: Row, where: str, known: Set[str]) -> Row:
+        """``row``, whose keys are all ``known`` or permitted. ``where``: the field in which it stands."""
         for key in row:
             if key not in known and not {key, f"{where}.{key}"} & self.policy.fields:
                 raise self._unknown(f"{where}.{key}")
@@ -173,7 +179,7 @@ class RequestCheck:
                 return True
         return False
 
-    def stays_inline(self, address: Json, what: str) -> None:
+    def stays_inline(self, address: object, what: str) -> None:
         """Refuse an address that the provider would fetch from; data URIs carry what they name."""
         if not isinstance(address, str):
             raise Denial(400, f"the address of {what} is not text")
@@ -182,8 +188,11 @@ class RequestCheck:
         else:
             self.media(address[5:300].partition(",")[0])
 
-    def data(self, value: Json, what: str) -> None:
-        """Refuse what should be a file's content and is an address."""
+    def data(self, row: Row, key: str, what: str) -> None:
+        """Refuse a field of ``row`` that should be a file's content and is an address."""
+        value = row.get(key)
+        if value is None:
+            return
         if not isinstance(value, str):
             raise Denial(400, f"the data of {what} is not text")
         if value[:5] == "data:":
@@ -191,7 +200,7 @@ class RequestCheck:
         elif not _BASE64.fullmatch(value[:200]):
             self.need("urls", f"{what} from an address")
 
-    def choice(self, body: Row, key: str, usual: Set[Json], grant: str) -> None:
+    def choice(self, body: Row, key: str, usual: Set[object], grant: str) -> None:
         """Refuse another value than ``usual`` of an optional field, unless ``grant``, if there is one, permits it."""
         value = body.get(key)
         if value is None or (isinstance(value, str | bool) and value in usual):
@@ -256,7 +265,7 @@ class Dialect:
         raise NotImplementedError
 
     def check(
-        self, body: dict[str, Json], operation: Operation, check: RequestCheck
+        self, body: dict[str, object], operation: Operation, check: RequestCheck
     ) -> tuple[str, dict[str, Json]]:
         """(model, body to send). Raises Denial."""
         raise NotImplementedError
@@ -295,7 +304,7 @@ class Dialect:
             error.get(name) in self.for_good for name in ("code", "type") if isinstance(error.get(name), str)
         )
 
-    def delay_in(self, error: Row) -> Iterator[Json]:
+    def delay_in(self, error: Row) -> Iterator[object]:
         """How long an error asks to wait, as it writes it."""
         return iter(())
 
@@ -318,7 +327,7 @@ class Dialect:
         raise NotImplementedError
 
 
-def row_of(value: Json, where: str) -> dict[str, Json]:
+def row_of(value: Json, where: str) -> dict[str, object]:
     """``value``, which must be an object that every reader reads alike."""
     if not isinstance(value, dict):
         raise Denial(400, f"{where} is not an object")
@@ -326,13 +335,30 @@ def row_of(value: Json, where: str) -> dict[str, Json]:
     return value
 
 
-def rows_of(value: Json, where: str) -> list[dict[str, Json]]:
-    """``value``, which must be a list of objects; none where it is absent."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
+def rows_in(row: Row, key: str, where: str = "") -> list[dict[str, object]]:
+    """The objects in a field of ``row``, which must be a list of them; none where it is absent. ``where``: as a
+    refusal names it."""
+    value, where = row.get(key), where or key
+    if not isinstance(value, list | None):
         raise Denial(400, f"{where} is not a list")
-    return [row_of(row, where) for row in value]
+    return [row_of(each, where) for each in value or ()]
+
+
+def blocks_in(row: Row, key: str, where: str = "") -> list[dict[str, object]]:
+    """The objects in a field of ``row`` that may also be text."""
+    return [] if isinstance(row.get(key), str) else rows_in(row, key, where)
+
+
+def one_or_more(row: Row, key: str, where: str = "") -> list[dict[str, object]]:
+    """The objects in a field of ``row`` that may also be one of them."""
+    value = row.get(key)
+    return [row_of(value, where or key)] if isinstance(value, dict) else rows_in(row, key, where)
+
+
+def members(row: Row, key: str) -> list[Json]:
+    """The members of the list in a field of ``row``; a value that is not a list is the only one."""
+    value = row.get(key)
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def kind_of(row: Row, where: str, default: str | None = None) -> str:

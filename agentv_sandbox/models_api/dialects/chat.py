@@ -18,11 +18,13 @@ from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.base import (
     Operation,
     RequestCheck,
+    blocks_in,
     grants,
     kind_of,
+    members,
     names,
     row_of,
-    rows_of,
+    rows_in,
 )
 from agentv_sandbox.models_api.dialects.openai import (
     NO_STORE,
@@ -38,7 +40,7 @@ from agentv_sandbox.models_api.reading import (
     AnswerReading,
     Row,
     ToolResult,
-    object_of,
+    object_in,
     objects_in,
     result_of,
 )
@@ -79,10 +81,10 @@ _FILE = names("filename file_data file_id format")
 _THINKING = names("type budget_tokens clear_thinking display")
 _REASONING = names("effort max_tokens exclude enabled summary")
 _PREDICTION = names("type content")
-_STREAMED: dict[str, Json] = {"stream": True, "stream_options": {"include_usage": True}}
+_STREAMED: dict[str, object] = {"stream": True, "stream_options": {"include_usage": True}}
 _STREAM = names("include_usage include_obfuscation continuous_usage_stats")
 _CHOICE = names("type function custom allowed_tools")
-_CHOICES: frozenset[Json] = frozenset({"auto", "none", "required", "any", "validated"})
+_CHOICES: frozenset[object] = frozenset({"auto", "none", "required", "any", "validated"})
 _TIERS = frozenset({"auto", "default", "standard"})
 _USER = ("metadata", "user", "safety_identifier", "prompt_cache_key")
 _FIRST_WITH_USAGE = "2024-09-01"
@@ -115,7 +117,7 @@ class Chat(OpenAiDialect):
         )
 
     def check(
-        self, body: dict[str, Json], operation: Operation, check: RequestCheck
+        self, body: dict[str, object], operation: Operation, check: RequestCheck
     ) -> tuple[str, dict[str, Json]]:
         check.fields(body, _FIELDS, _GRANTED_FIELDS)
         check.choice(body, "service_tier", _TIERS, "priority")
@@ -124,12 +126,12 @@ class Chat(OpenAiDialect):
         check.names_of_user(body, _USER)
         _numbers(body, check)
         _modalities(body, check)
-        for message in rows_of(body.get("messages"), "messages"):
+        for message in rows_in(body, "messages"):
             _message(message, check)
-        for tool in rows_of(body.get("tools"), "tools"):
+        for tool in rows_in(body, "tools"):
             check.tool(kind_of(tool, "a tool"), _SERVER_TOOLS, _CLIENT_TOOLS)
         _choice(body, check)
-        check.inner(body.get("stream_options"), "stream_options", _STREAM)
+        check.inner(body, "stream_options", _STREAM)
         if self.adds_usage_event(body, operation, check):
             options = row_of(body.get("stream_options") or {}, "stream_options")
             body = {**body, "stream_options": {**options, "include_usage": True}}
@@ -149,7 +151,7 @@ class Chat(OpenAiDialect):
         )
 
     def adds_usage_event(self, asked: Row, operation: Operation, check: RequestCheck) -> bool:
-        options = object_of(asked.get("stream_options"))
+        options = object_in(asked, "stream_options")
         if asked.get("stream") is not True or options.get("include_usage") is True or check.server.openrouter:
             return False
         version = operation.path.partition("?api-version=")[2]
@@ -176,7 +178,7 @@ class Chat(OpenAiDialect):
         return row.get("role") == "tool"
 
     def results(self, request: Row) -> Iterator[ToolResult]:
-        for message in objects_in(request.get("messages")):
+        for message in objects_in(request, "messages"):
             if self.is_result(message):
                 yield result_of(message.get("tool_call_id"), message.get("content"))
 
@@ -207,7 +209,7 @@ class Chat(OpenAiDialect):
         messages: list[Json] = [{"role": role, "content": request.system}, *said]
         if self.server.caches(target):
             _mark_cached(messages)
-        body: dict[str, Json] = {"model": model_of(target), "messages": messages}
+        body: dict[str, object] = {"model": model_of(target), "messages": messages}
         body |= {**(_STREAMED if stream else {}), **({"store": False} if stores else {})}
         body |= chat_limits(target, "max_tokens" if OLD_NAME.search(url) else "max_completion_tokens")
         body |= {"reasoning_effort": "none"} if self.server.switches_off(target) else {}
@@ -259,7 +261,7 @@ class _Said(JsonRecord):
 
 class _Answer(JsonRecord):
     content: str | tuple[_Said, ...] | None
-    refusal: Json
+    refusal: object
     tool_calls: tuple[_Call, ...]
 
     def read(self, answer: AnswerReading) -> None:
@@ -277,7 +279,7 @@ class _Answer(JsonRecord):
 class _Choice(JsonRecord):
     message: _Answer | None
     delta: _Answer | None
-    finish_reason: Json
+    finish_reason: object
     raw: Row = field(metadata=REST)
 
 
@@ -294,72 +296,64 @@ def _numbers(body: Row, check: RequestCheck) -> None:
     check.number(body, "max_completion_tokens", "output_tokens")
     check.number(body, "n", "choices")
     check.number(body, "top_logprobs", "logprobs", least=0)
-    thinking = check.inner(body.get("thinking"), "thinking", _THINKING)
+    thinking = check.inner(body, "thinking", _THINKING)
     check.number(thinking, "budget_tokens", "thinking_tokens")
-    reasoning = check.inner(body.get("reasoning"), "reasoning", _REASONING)
+    reasoning = check.inner(body, "reasoning", _REASONING)
     check.number(reasoning, "max_tokens", "thinking_tokens")
 
 
 def _modalities(body: Row, check: RequestCheck) -> None:
     """What an answer is made of."""
-    kinds = body.get("modalities")
-    for kind in kinds if isinstance(kinds, list) else [] if kinds is None else [kinds]:
+    for kind in members(body, "modalities"):
         if kind != "text":
             check.need(
                 "image_generation" if kind == "image" else "audio",
                 f"modalities: {masking.first(str(kind), 40)}",
             )
-    if body.get("audio") is not None:
-        check.need("audio", "audio of an answer")
-    prediction = check.inner(body.get("prediction"), "prediction", _PREDICTION)
-    if not isinstance(prediction.get("content"), str):
-        _parts(prediction.get("content"), check)
+    check.need_for(body, "audio", "audio", "audio of an answer")
+    prediction = check.inner(body, "prediction", _PREDICTION)
+    _parts(prediction, check)
 
 
 def _choice(body: Row, check: RequestCheck) -> None:
     if not isinstance(body.get("tool_choice"), dict):
         check.choice(body, "tool_choice", _CHOICES, "")
         return
-    choice = check.inner(body["tool_choice"], "tool_choice", _CHOICE)
+    choice = check.inner(body, "tool_choice", _CHOICE)
     kind = kind_of(choice, "tool_choice", "function" if "function" in choice else None)
     if kind != "allowed_tools":
         check.tool(kind, _SERVER_TOOLS, _CLIENT_TOOLS)
-    allowed = check.inner(choice.get("allowed_tools"), "allowed_tools", names("mode tools"))
-    for tool in rows_of(allowed.get("tools"), "allowed_tools"):
+    allowed = check.inner(choice, "allowed_tools", names("mode tools"))
+    for tool in rows_in(allowed, "tools", "allowed_tools"):
         check.tool(kind_of(tool, "a tool"), _SERVER_TOOLS, _CLIENT_TOOLS)
 
 
 def _message(message: Row, check: RequestCheck) -> None:
-    check.inner(message, "messages", _MESSAGE)
-    if message.get("audio") is not None:
-        check.need("stored_responses", "audio of an earlier answer by its id")
-    if not isinstance(message.get("content"), str):
-        _parts(message.get("content"), check)
+    check.keys(message, "messages", _MESSAGE)
+    check.need_for(message, "audio", "stored_responses", "audio of an earlier answer by its id")
+    _parts(message, check)
 
 
-def _parts(value: Json, check: RequestCheck) -> None:
-    for part in rows_of(value, "a message's content"):
+def _parts(row: Row, check: RequestCheck) -> None:
+    for part in blocks_in(row, "content", "a message's content"):
         _part(part, check)
 
 
 def _part(part: Row, check: RequestCheck) -> None:
-    kind = kind_of(check.inner(part, "content", _PART), "a part of a message")
+    kind = kind_of(check.keys(part, "content", _PART), "a part of a message")
     if kind == "input_audio" or part.get("input_audio") is not None:
         check.need("audio", "sound in a message")
         return
     check.tool(kind, (), _PARTS)
     if (image := part.get("image_url")) is not None:
-        address = image if isinstance(image, str) else check.inner(image, "image_url", _IMAGE).get("url")
+        address = image if isinstance(image, str) else check.inner(part, "image_url", _IMAGE).get("url")
         check.stays_inline(address, "an image")
-    if part.get("file") is not None:
-        file = check.inner(part["file"], "file", _FILE)
-        if file.get("file_id") is not None:
-            check.need("files", "a file by the id of a stored one")
-        if file.get("file_data") is not None:
-            check.data(file["file_data"], "a file")
+    file = check.inner(part, "file", _FILE)
+    check.need_for(file, "file_id", "files", "a file by the id of a stored one")
+    check.data(file, "file_data", "a file")
 
 
-def _mark_cached(messages: list[dict[str, Json]]) -> None:
+def _mark_cached(messages: list[dict[str, object]]) -> None:
     """Mark the system text and the last message that holds any, as Anthropic's models want it."""
     last = next((m for m in reversed(messages[1:]) if m["content"]), None)
     for message in (messages[0], *([last] if last else [])):
@@ -370,28 +364,28 @@ def _mark_cached(messages: list[dict[str, Json]]) -> None:
             message["content"] = [{"type": "text", "text": message["content"], "cache_control": mark}]
 
 
-def _content(message: ChatMessage) -> Json:
+def _content(message: ChatMessage) -> object:
     """The text alone, as AgentV sends it, or with what is attached."""
     if not message.attachments:
         return message.text
     return [{"type": "text", "text": message.text}, *map(_attached_part, message.attachments)]
 
 
-def _attached_part(attachment: Attachment) -> Json:
+def _attached_part(attachment: Attachment) -> object:
     if attachment.is_image:
         return {"type": "image_url", "image_url": {"url": attachment.uri}}
     return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.uri}}
 
 
-def _chat_messages(request: LlmRequest) -> list[Json]:
+def _chat_messages(request: LlmRequest) -> list[object]:
     content: Json = request.user
     if request.images:
         content = [{"type": "text", "text": request.user}, *map(_image_part, request.images)]
-    messages: list[Json] = [{"role": "system", "content": request.system}] if request.system else []
+    messages: list[object] = [{"role": "system", "content": request.system}] if request.system else []
     return [*messages, {"role": "user", "content": content}]
 
 
-def _image_part(image: AnswerImage) -> Json:
+def _image_part(image: AnswerImage) -> object:
     return {"type": "image_url", "image_url": {"url": image.source}}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
 from agentv_sandbox import masking
@@ -18,10 +18,12 @@ from agentv_sandbox.models_api.dialects.base import (
     Operation,
     RequestCheck,
     grants,
+    members,
     names,
+    one_or_more,
     only,
     row_of,
-    rows_of,
+    rows_in,
 )
 from agentv_sandbox.models_api.dialects.strict import refuse_lookalikes
 from agentv_sandbox.models_api.policy import ModelRequest
@@ -32,11 +34,9 @@ from agentv_sandbox.models_api.records import (
     LlmRequest,
     WireCall,
     max_tokens_of,
-    number_setting,
     plain_number,
     split_data_uri,
     temperature_of,
-    text_setting,
 )
 from agentv_sandbox.models_api.usage import Usage
 
@@ -116,7 +116,7 @@ class Gemini(Dialect):
         )
 
     def check(
-        self, body: dict[str, Json], operation: Operation, check: RequestCheck
+        self, body: dict[str, object], operation: Operation, check: RequestCheck
     ) -> tuple[str, dict[str, Json]]:
         body = _camel(body)
         check.fields(body, _FIELDS, {"cachedContent": "stored_responses"})
@@ -167,19 +167,19 @@ class Gemini(Dialect):
     def is_for_good(self, error: Row) -> bool:
         """A quota of a day is used up."""
         violations = [
-            each for row in _details(error) for each in objects_in(row.get("violations"))[:_MOST_DETAILS]
+            each for row in _details(error) for each in objects_in(row, "violations")[:_MOST_DETAILS]
         ]
         return any("PerDay" in str(each.get("quotaId")) for each in violations)
 
-    def delay_in(self, error: Row) -> Iterator[Json]:
+    def delay_in(self, error: Row) -> Iterator[object]:
         return (row.get("retryDelay") for row in _details(error))
 
     def is_result(self, row: Row) -> bool:
         return "functionResponse" in row
 
     def results(self, request: Row) -> Iterator[ToolResult]:
-        for content in objects_in(request.get("contents")):
-            for part in objects_in(content.get("parts")):
+        for content in objects_in(request, "contents"):
+            for part in objects_in(content, "parts"):
                 if isinstance(response := part.get("functionResponse"), dict):
                     given = response.get("response")
                     output = given.get("output", given) if isinstance(given, dict) else given
@@ -205,9 +205,9 @@ class Gemini(Dialect):
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
         names = {"user": "user", "assistant": "model"}
-        most, temperature = number_setting(target, "max_output_tokens"), number_setting(target, "temperature")
+        most, temperature = target.number("max_output_tokens"), target.number("temperature")
         wanted = defined(temperature=temperature, maxOutputTokens=most)
-        body: dict[str, Json] = {
+        body: dict[str, object] = {
             "contents": [
                 {"parts": [{"text": m.text}, *map(_attached_part, m.attachments)], "role": names[m.role]}
                 for m in request.messages
@@ -229,19 +229,19 @@ class _Usage(JsonRecord, camel=True):
 
 class _FunctionCall(JsonRecord):
     name: str | None
-    args: Json
+    args: object
     id: str | None
 
 
 class _Part(JsonRecord, camel=True):
     text: str | None
-    thought: Json
+    thought: object
     function_call: _FunctionCall | None
 
 
 class _Candidate(JsonRecord, camel=True):
     parts: tuple[_Part, ...] = under_key("content/parts")
-    finish_reason: Json
+    finish_reason: object
 
 
 class _Event(JsonRecord, camel=True):
@@ -249,15 +249,15 @@ class _Event(JsonRecord, camel=True):
 
     error: Json
     candidates: tuple[_Candidate, ...]
-    block_reason: Json = under_key("promptFeedback/blockReason")
+    block_reason: object = under_key("promptFeedback/blockReason")
     usage_metadata: _Usage | None
 
 
-def _details(error: Row) -> list[dict[str, Json]]:
-    return objects_in(error.get("details"))[:_MOST_DETAILS]
+def _details(error: Row) -> list[dict[str, object]]:
+    return objects_in(error, "details")[:_MOST_DETAILS]
 
 
-def _camel(row: Row) -> dict[str, Json]:
+def _camel(row: Row) -> dict[str, object]:
     """``row`` with its own keys in camelCase. Raises Denial where both spellings of one are there, or neither."""
     refuse_lookalikes(row, "an object")
     for key in row:
@@ -266,124 +266,123 @@ def _camel(row: Row) -> dict[str, Json]:
     return {_SNAKE.sub(lambda match: match[1].upper(), key): value for key, value in row.items()}
 
 
-def _content(body: dict[str, Json], check: RequestCheck) -> dict[str, Json]:
+def _content(body: dict[str, object], check: RequestCheck) -> dict[str, object]:
     """``body`` with everything that is looked at in camelCase. Raises Denial."""
     body = dict(body)
     if "contents" in body:
-        contents = body["contents"]
-        rows = [contents] if isinstance(contents, dict) else rows_of(contents, "contents")
-        body["contents"] = [_message(row, check) for row in rows]
-    if body.get("systemInstruction") is not None:
-        body["systemInstruction"] = _message(row_of(body["systemInstruction"], "systemInstruction"), check)
+        body["contents"] = [_message(row, check) for row in one_or_more(body, "contents")]
+    _replace(body, "systemInstruction", lambda row: _message(row, check))
     if "tools" in body:
-        body["tools"] = [_tool(tool, check) for tool in rows_of(body["tools"], "tools")]
-    if body.get("generationConfig") is not None:
-        body["generationConfig"] = _generation(body["generationConfig"], check)
-    _calling(body, check)
+        body["tools"] = [_tool(tool, check) for tool in rows_in(body, "tools")]
+    _replace(body, "generationConfig", lambda row: _generation(row, check))
+    _replace(body, "toolConfig", lambda row: _calling(row, body, check))
     return body
 
 
-def _generation(value: Json, check: RequestCheck) -> dict[str, Json]:
-    config = _camel(row_of(value, "generationConfig"))
-    check.inner(config, "generationConfig", _GENERATION)
+def _replace(row: dict[str, Json], key: str, checked: Callable[[Row], Row]) -> None:
+    """Put the object in a field of ``row``, where there is one, as it is when ``checked``."""
+    if (value := row.get(key)) is not None:
+        row[key] = checked(row_of(value, key))
+
+
+def _generation(row: Row, check: RequestCheck) -> Row:
+    config = _camel(row)
+    check.keys(config, "generationConfig", _GENERATION)
     check.number(config, "maxOutputTokens", "output_tokens")
     check.number(config, "candidateCount", "choices")
     check.number(config, "logprobs", "logprobs", least=0)
-    kinds = config.get("responseModalities")
-    for kind in kinds if isinstance(kinds, list) else [] if kinds is None else [kinds]:
+    for kind in members(config, "responseModalities"):
         if str(kind).upper() != "TEXT":
             grant = "image_generation" if str(kind).upper() == "IMAGE" else "audio"
             check.need(grant, f"responseModalities: {masking.first(str(kind), 40)}")
-    if config.get("thinkingConfig") is not None:
-        thinking = _camel(row_of(config["thinkingConfig"], "thinkingConfig"))
-        check.inner(thinking, "thinkingConfig", _THINKING)
-        # -1: as the model sees fit.
-        check.number(thinking, "thinkingBudget", "thinking_tokens", least=-1)
-        config["thinkingConfig"] = thinking
+    _replace(config, "thinkingConfig", lambda row: _thinking(row, check))
     return config
 
 
-def _calling(body: dict[str, Json], check: RequestCheck) -> None:
+def _thinking(row: Row, check: RequestCheck) -> Row:
+    thinking = check.keys(_camel(row), "thinkingConfig", _THINKING)
+    # -1: as the model sees fit.
+    check.number(thinking, "thinkingBudget", "thinking_tokens", least=-1)
+    return thinking
+
+
+def _calling(row: Row, body: Row, check: RequestCheck) -> Row:
     """Which tools may or must be called."""
-    if body.get("toolConfig") is None:
-        return
-    config = _camel(row_of(body["toolConfig"], "toolConfig"))
-    check.inner(config, "toolConfig", _TOOLS)
-    if config.get("retrievalConfig") is not None:
-        check.need("web_search", "retrievalConfig, a place to search around,")
-    if config.get("functionCallingConfig") is not None:
-        calling = _camel(row_of(config["functionCallingConfig"], "functionCallingConfig"))
-        check.inner(calling, "functionCallingConfig", _CALLING)
-        allowed = calling.get("allowedFunctionNames")
-        for name in allowed if isinstance(allowed, list) else [] if allowed is None else [allowed]:
-            check.forced(name, _declared(body), _TOOLS_BY_NAME)
-        config["functionCallingConfig"] = calling
-    body["toolConfig"] = config
+    config = _camel(row)
+    check.keys(config, "toolConfig", _TOOLS)
+    check.need_for(config, "retrievalConfig", "web_search", "retrievalConfig, a place to search around,")
+    _replace(config, "functionCallingConfig", lambda row: _allowed(row, body, check))
+    return config
+
+
+def _allowed(row: Row, body: Row, check: RequestCheck) -> Row:
+    calling = check.keys(_camel(row), "functionCallingConfig", _CALLING)
+    for name in members(calling, "allowedFunctionNames"):
+        check.forced(name, _declared(body), _TOOLS_BY_NAME)
+    return calling
 
 
 def _declared(body: Row) -> frozenset[str]:
     """Names of the functions that run in the container."""
-    functions = [
-        each
-        for tool in rows_of(body.get("tools"), "tools")
-        for each in rows_of(tool.get("functionDeclarations"), "functionDeclarations")
-    ]
+    functions = [each for tool in rows_in(body, "tools") for each in rows_in(tool, "functionDeclarations")]
     return frozenset(name for each in functions if isinstance(name := each.get("name"), str))
 
 
-def _message(row: Row, check: RequestCheck) -> dict[str, Json]:
+def _message(row: Row, check: RequestCheck) -> dict[str, object]:
     message = _camel(row)
-    parts = message.get("parts")
-    if parts is not None:
-        rows = [parts] if isinstance(parts, dict) else rows_of(parts, "parts")
-        message["parts"] = [_part(part, check) for part in rows]
+    if message.get("parts") is not None:
+        message["parts"] = [_part(part, check) for part in one_or_more(message, "parts")]
     return message
 
 
-def _part(row: Row, check: RequestCheck) -> dict[str, Json]:
+def _part(row: Row, check: RequestCheck) -> dict[str, object]:
     part = _camel(row)
     for key in part.keys() - _CLIENT_PARTS:
         if key == "fileData":
-            check.need(_file_grant(part[key]), "fileData, a file that is stored or fetched,")
+            check.need(_file_grant(part), "fileData, a file that is stored or fetched,")
         else:
             check.tool(key, _SERVER_PARTS, frozenset())
-    if part.get("inlineData") is not None:
-        part["inlineData"] = inline = _camel(row_of(part["inlineData"], "inlineData"))
-        check.media(inline.get("mimeType", ""))
+    _replace(part, "inlineData", lambda row: _inline(row, check))
     response = part.get("functionResponse")
     if isinstance(response, dict) and "parts" in response:
-        inner = rows_of(response["parts"], "parts of functionResponse")
+        inner = rows_in(response, "parts", "parts of functionResponse")
         part["functionResponse"] = {**_camel(response), "parts": [_part(each, check) for each in inner]}
     return part
 
 
-def _file_grant(value: Json) -> str:
+def _inline(row: Row, check: RequestCheck) -> Row:
+    inline = _camel(row)
+    check.media(inline.get("mimeType", ""))
+    return inline
+
+
+def _file_grant(part: Row) -> str:
     """Files of the provider's own store have its address."""
-    address = _camel(row_of(value, "fileData")).get("fileUri")
+    address = _camel(row_of(part.get("fileData"), "fileData")).get("fileUri")
     stored = isinstance(address, str) and address.startswith("https://generativelanguage.googleapis.com/")
     return "files" if stored else "urls"
 
 
-def _tool(row: Row, check: RequestCheck) -> dict[str, Json]:
+def _tool(row: Row, check: RequestCheck) -> dict[str, object]:
     tool = _camel(row)
     for key in tool:
         check.tool(key, _SERVER_TOOLS, frozenset({"functionDeclarations"}))
     return tool
 
 
-def _wire_call(target: Target, body: dict[str, Json], key: str | None, *, stream: bool) -> WireCall:
-    base = text_setting(target, "base_url", GEMINI_URL).rstrip("/")
+def _wire_call(target: Target, body: dict[str, object], key: str | None, *, stream: bool) -> WireCall:
+    base = target.text("base_url", GEMINI_URL).rstrip("/")
     verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    model = text_setting(target, "model", DEFAULT_MODEL)
+    model = target.text("model", DEFAULT_MODEL)
     headers = {} if key is None else {"x-goog-api-key": key}
     return WireCall(url=f"{base}/models/{model}:{verb}", model=model, body=body, headers=headers)
 
 
-def _attached_part(attachment: Attachment) -> Json:
+def _attached_part(attachment: Attachment) -> object:
     return {"inlineData": {"mimeType": attachment.media_type, "data": attachment.data}}
 
 
-def _image_part(image: AnswerImage) -> Json:
+def _image_part(image: AnswerImage) -> object:
     data = split_data_uri(image.source)
     if data is None:
         return {"fileData": {"mimeType": image.media_type, "fileUri": image.source}}

@@ -11,11 +11,11 @@ from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.base import Dialect, only
-from agentv_sandbox.models_api.records import WireCall, text_setting
+from agentv_sandbox.models_api.records import WireCall
 
 _VERSION = re.compile(r"[0-9A-Za-z-]{1,40}")
 """Of Azure."""
-SHORT_CACHES: frozenset[Json] = frozenset({"in_memory", "in-memory"})
+SHORT_CACHES: frozenset[object] = frozenset({"in_memory", "in-memory"})
 """Values of ``prompt_cache_retention`` under which nothing of a prompt is kept for longer."""
 _REASONING = re.compile(r"o[1-9](-|\Z)|gpt-5(?!(\.3)?-chat)", re.ASCII)
 """Models that think before they answer."""
@@ -38,12 +38,12 @@ def bearer(key: str) -> Mapping[str, str]:
 class OpenAiServer:
     """What differs between the servers that speak these protocols."""
 
-    url: Callable[[Target, str], str] = lambda target, verb: f"{text_setting(target, 'base_url')}/{verb}"
+    url: Callable[[Target, str], str] = lambda target, verb: f"{target.text('base_url')}/{verb}"
     """Address of a verb, such as ``chat/completions``."""
     auth: Callable[[str], Mapping[str, str]] = bearer
     has_old_names: Callable[[Target], bool] = lambda _target: False
     """Whether it calls the bound of chat completions ``max_tokens`` still, as compatible servers do."""
-    chat_fields: Mapping[str, Json] = field(default_factory=dict)
+    chat_fields: Mapping[str, object] = field(default_factory=dict)
     """Further fields of a chat completion."""
     caches: Callable[[Target], bool] = lambda _target: False
     """Whether a request says what of it should be cached."""
@@ -54,14 +54,14 @@ class OpenAiServer:
     """Whether responses are kept unless it is said that they are not."""
 
 
-def named_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
+def named_schema(schema: Mapping[str, object]) -> dict[str, object]:
     return {"name": "evaluation", "schema": dict(schema), "strict": True}
 
 
 def model_of(target: Target) -> str:
     """Azure calls it a deployment, AgentV also a variant."""
     names = ("model", "deployment", "variant")
-    return next(filter(None, (text_setting(target, name) for name in names)), "gpt-4o-mini")
+    return next(filter(None, (target.text(name) for name in names)), "gpt-4o-mini")
 
 
 class OpenAiDialect(Dialect):
@@ -85,7 +85,7 @@ class OpenAiDialect(Dialect):
         kind = "permission_error" if status == 403 else "invalid_request_error"
         return {"error": {"message": message, "type": kind, "param": None, "code": "gateway_refused"}}
 
-    def asked(self, target: Target, verb: str, body: dict[str, Json], key: str | None) -> WireCall:
+    def asked(self, target: Target, verb: str, body: dict[str, object], key: str | None) -> WireCall:
         headers = {} if key is None else self.server.auth(key)
         return WireCall(url=self.server.url(target, verb), model=model_of(target), body=body, headers=headers)
 

@@ -16,10 +16,12 @@ from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects.base import (
     Operation,
     RequestCheck,
+    blocks_in,
     grants,
     kind_of,
     names,
-    rows_of,
+    one_or_more,
+    rows_in,
 )
 from agentv_sandbox.models_api.dialects.openai import (
     SHORT_CACHES,
@@ -35,7 +37,7 @@ from agentv_sandbox.models_api.reading import (
     Row,
     ToolResult,
     ToolUse,
-    object_of,
+    object_in,
     objects_in,
     result_of,
     word,
@@ -87,7 +89,7 @@ _REASONING = names("effort summary generate_summary max_tokens exclude enabled c
 _TEXT = names("format verbosity")
 _STREAM = names("include_usage include_obfuscation")
 _CHOICE = names("type name namespace mode tools")
-_CHOICES: frozenset[Json] = frozenset({"auto", "none", "required"})
+_CHOICES: frozenset[object] = frozenset({"auto", "none", "required"})
 _EDIT = names("type compact_threshold")
 _COMPACTION = frozenset({"compaction"})
 
@@ -110,7 +112,7 @@ class Responses(OpenAiDialect):
         return Operation(name="generate", path=at_version(path, query))
 
     def check(
-        self, body: dict[str, Json], operation: Operation, check: RequestCheck
+        self, body: dict[str, object], operation: Operation, check: RequestCheck
     ) -> tuple[str, dict[str, Json]]:
         check.fields(body, _FIELDS | {"background"}, _GRANTED_FIELDS)
         if body.get("background"):
@@ -126,10 +128,9 @@ class Responses(OpenAiDialect):
         for name in include if isinstance(include, list) else []:
             if name not in _INCLUDES:
                 _tool_of_include(name, check)
-        if not isinstance(body.get("input"), str):
-            for item in rows_of(body.get("input"), "input"):
-                _item(item, check)
-        _tools(body.get("tools"), check)
+        for item in blocks_in(body, "input"):
+            _item(item, check)
+        _tools(body, check)
         _choice(body, check)
         return check.model(body, operation), body
 
@@ -164,12 +165,12 @@ class Responses(OpenAiDialect):
         return str(row.get("type")).endswith("_output")
 
     def results(self, request: Row) -> Iterator[ToolResult]:
-        for item in objects_in(request.get("input")):
+        for item in objects_in(request, "input"):
             if self.is_result(item):
                 yield result_of(item.get("call_id"), item.get("output"))
 
     def offers_tools(self, request: Row) -> bool:
-        groups = (item.get("type") == "additional_tools" for item in objects_in(request.get("input")))
+        groups = (item.get("type") == "additional_tools" for item in objects_in(request, "input"))
         return bool(request.get("tools")) or any(groups)
 
     def call(
@@ -192,7 +193,7 @@ class Responses(OpenAiDialect):
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
         thinks = self.server.thinks(target)
-        messages: list[Json] = [{"role": "developer" if thinks else "system", "content": request.system}]
+        messages: list[object] = [{"role": "developer" if thinks else "system", "content": request.system}]
         for place, message in enumerate(request.messages):
             if message.role == "user":
                 messages.append({"role": "user", "content": _said(message)})
@@ -227,10 +228,10 @@ class _Item(JsonRecord):
     name: str | None
     namespace: str | None
     call_id: str | None
-    arguments: Json
+    arguments: object
     input: Json
-    action: Json
-    operation: Json
+    action: object
+    operation: object
 
     def read(self, answer: AnswerReading) -> None:
         if self.type == "message":
@@ -279,9 +280,9 @@ class _Event(_Response):
     response: _Response
 
 
-def _said(message: ChatMessage) -> list[Json]:
+def _said(message: ChatMessage) -> list[object]:
     """The parts of a user's message."""
-    attached: list[Json] = [
+    attached: list[object] = [
         {"type": "input_image", "image_url": each.uri}
         if each.is_image
         else {"type": "input_file", "filename": each.name, "file_data": each.uri}
@@ -299,26 +300,23 @@ def _options(body: Row, check: RequestCheck) -> None:
     check.number(body, "max_output_tokens", "output_tokens")
     check.number(body, "max_tool_calls", "hosted_calls")
     check.number(body, "top_logprobs", "logprobs", least=0)
-    reasoning = check.inner(body.get("reasoning"), "reasoning", _REASONING)
+    reasoning = check.inner(body, "reasoning", _REASONING)
     check.number(reasoning, "max_tokens", "thinking_tokens")
-    check.inner(body.get("text"), "text", _TEXT)
-    check.inner(body.get("stream_options"), "stream_options", _STREAM)
-    for edit in rows_of(body.get("context_management"), "context_management"):
-        check.tool(
-            kind_of(check.inner(edit, "context_management", _EDIT), "an edit"), _SERVER_TOOLS, _COMPACTION
-        )
+    check.inner(body, "text", _TEXT)
+    check.inner(body, "stream_options", _STREAM)
+    for edit in rows_in(body, "context_management"):
+        check.keys(edit, "context_management", _EDIT)
+        check.tool(kind_of(edit, "an edit"), _SERVER_TOOLS, _COMPACTION)
 
 
 def _choice(body: Row, check: RequestCheck) -> None:
     if not isinstance(body.get("tool_choice"), dict):
         check.choice(body, "tool_choice", _CHOICES, "")
         return
-    choice = check.inner(body["tool_choice"], "tool_choice", _CHOICE)
+    choice = check.inner(body, "tool_choice", _CHOICE)
     several = kind_of(choice, "tool_choice") == "allowed_tools"
-    here = {
-        kind for tool in rows_of(body.get("tools"), "tools") if _runs_here(kind := kind_of(tool, ""), tool)
-    }
-    for tool in rows_of(choice.get("tools") if several else [body["tool_choice"]], "tool_choice"):
+    here = {kind for tool in rows_in(body, "tools") if _runs_here(kind := kind_of(tool, ""), tool)}
+    for tool in rows_in(choice, "tools", "tool_choice") if several else [choice]:
         check.tool(kind_of(tool, "a chosen tool"), _SERVER_TOOLS, _CLIENT_TOOLS | here)
 
 
@@ -331,18 +329,17 @@ def _item(item: Row, check: RequestCheck) -> None:
     if not _runs_here(kind.removesuffix("_call").removesuffix("_output"), item):
         check.tool(kind, _SERVER_TOOLS, _CLIENT_ITEMS)
     for key in ("content", "output", "summary"):
-        value = item.get(key)
-        if not isinstance(value, str):
-            for part in rows_of([value] if isinstance(value, dict) else value, f"{key} of {kind}"):
+        if not isinstance(item.get(key), str):
+            for part in one_or_more(item, key, f"{key} of {kind}"):
                 _part(part, kind, check)
     if isinstance(item.get("tools"), list) and kind in ("additional_tools", "tool_search_output"):
-        _tools(item.get("tools"), check)
+        _tools(item, check)
 
 
 def _part(part: Row, where: str, check: RequestCheck) -> None:
     if where.startswith("shell_call"):
         return  # rows of stdout, stderr and how it ended
-    kind = kind_of(check.inner(part, where, _PART), f"a part of {where}")
+    kind = kind_of(check.keys(part, where, _PART), f"a part of {where}")
     if kind == "input_audio" or part.get("input_audio") is not None:
         check.need("audio", "sound in a message")
         return
@@ -350,21 +347,18 @@ def _part(part: Row, where: str, check: RequestCheck) -> None:
         check.need("computer_use", kind)
     else:
         check.tool(kind, (), _PARTS)
-    if part.get("file_id") is not None:
-        check.need("files", f"{kind} by the id of a stored file")
-    if part.get("file_url") is not None:
-        check.need("urls", f"{kind} from an address")
-    if part.get("file_data") is not None:
-        check.data(part["file_data"], kind)
+    check.need_for(part, "file_id", "files", f"{kind} by the id of a stored file")
+    check.need_for(part, "file_url", "urls", f"{kind} from an address")
+    check.data(part, "file_data", kind)
     if part.get("image_url") is not None:
         check.stays_inline(part["image_url"], kind)
 
 
-def _tools(value: Json, check: RequestCheck) -> None:
-    for tool in rows_of(value, "tools"):
+def _tools(row: Row, check: RequestCheck) -> None:
+    for tool in rows_in(row, "tools"):
         kind = kind_of(tool, "a tool")
         if kind == "namespace":
-            _tools(tool.get("tools"), check)
+            _tools(tool, check)
         elif not _runs_here(kind, tool):
             check.tool(kind, _SERVER_TOOLS, _CLIENT_TOOLS)
 
@@ -372,7 +366,7 @@ def _tools(value: Json, check: RequestCheck) -> None:
 def _runs_here(kind: str, tool: Row) -> bool:
     """Whether a tool that exists on both sides is the container's own."""
     if kind == "shell":
-        return object_of(tool.get("environment")).get("type") == "local"
+        return object_in(tool, "environment").get("type") == "local"
     return kind == "tool_search" and tool.get("execution") == "client"
 
 

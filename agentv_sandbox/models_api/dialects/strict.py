@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
 
 from agentv_sandbox import masking
 from agentv_sandbox.models.json.untrusted import too_many_values
@@ -29,7 +28,7 @@ _LONGEST_KEY = 200
 """Of objects whose keys are looked at."""
 
 
-def read_object(data: bytes) -> dict[str, Json]:
+def read_object(data: bytes) -> dict[str, object]:
     """The one JSON object that ``data`` is. Raises Denial with status 400."""
     try:
         text = data.decode("utf-8")
@@ -56,7 +55,7 @@ def read_object(data: bytes) -> dict[str, Json]:
     return value
 
 
-def write_object(body: Mapping[str, Json], like: bytes = b"") -> bytes:
+def write_object(body: Mapping[str, object], like: bytes = b"") -> bytes:
     """``body``, with spaces and beyond ASCII where ``like`` is, else without. What UTF-8 cannot hold stays ASCII."""
     separators = (", ", ": ") if _SPACED.match(like) else (",", ":")
     if not like.isascii():
@@ -89,7 +88,7 @@ def _folded_short(key: str) -> str:
     return key.replace("_", "").casefold()
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(pairs)
     if len(row) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -111,7 +110,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _constant(name: str) -> Any:
+def _constant(name: str) -> object:
     raise Denial(400, f"{name} is not JSON")
 
 
@@ -124,6 +123,6 @@ def _depth_exceeds(value: Json, most: int) -> bool:
     return True
 
 
-def _children(value: Json) -> Iterator[Json]:
+def _children(value: Json) -> Iterator[object]:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return (child for child in inner if isinstance(child, dict | list))

@@ -201,10 +201,10 @@ class Details:
 class _Grading(JsonRecord):
     """``grading.json``, and the members of a composite in it."""
 
-    graders: tuple[Mapping[str, Json], ...]
+    graders: tuple[Mapping[str, object], ...]
 
 
-def graders_of(grading: Json) -> tuple[GraderResult, ...]:
+def graders_of(grading: object) -> tuple[GraderResult, ...]:
     """Those of a ``grading.json``, which calls the members of a composite ``graders``."""
     return tuple(
         replace(read(GraderResult, entry, Found()), scores=graders_of(entry))
@@ -241,7 +241,7 @@ def _tool_call(call: ToolLine, limit: int) -> Wire:
     }
 
 
-def _call(line: ModelLine) -> list[Json]:
+def _call(line: ModelLine) -> list[object]:
     """One call of a model: time, model, tokens in and out, US dollars, status, seconds."""
     if line.calls_left_out is not None:
         return ["", f"{line.calls_left_out} more calls did not fit the log", None, None, None, None, None]
@@ -249,13 +249,13 @@ def _call(line: ModelLine) -> list[Json]:
     return [clock(line.time), name, usage.input, usage.output, line.cost_usd, line.status, line.duration_s]
 
 
-def _visit(line: NetworkLine) -> list[Json]:
+def _visit(line: NetworkLine) -> list[object]:
     """One request to the network: time, what was asked, whether it was let through, why not, status."""
     what = f"{line.method} {line.endpoint or line.route or '?'}"
     return [clock(line.time), what[:MAX_NAME], line.decision[:40], line.reason[:MAX_NAME], line.status]
 
 
-def clock(time: Json) -> str:
+def clock(time: object) -> str:
     """``12:34:56.789`` of an ISO time; empty where it is not one."""
     match = re.search(r"T(\d\d:\d\d:\d\d(?:\.\d{1,3})?)", str(time)[:40])
     return match[1] if match else ""
@@ -272,7 +272,7 @@ _SHOWN_AS = {
 }
 
 
-def _timeline(row: Row, containers: Sequence[ContainerLine]) -> list[list[Json]]:
+def _timeline(row: Row, containers: Sequence[ContainerLine]) -> list[list[object]]:
     """What ran when, in seconds since the test began: name, kind, start, length."""
     begun = _moment(row.timestamp)
     whole = row.seconds
@@ -295,7 +295,7 @@ def _timeline(row: Row, containers: Sequence[ContainerLine]) -> list[list[Json]]
     return [*sorted(spans, key=lambda span: span[2]), ["all", "all", 0.0, whole]]
 
 
-def _container(line: ContainerLine) -> list[Json] | None:
+def _container(line: ContainerLine) -> list[object] | None:
     if line.start_ms is None or line.duration_ms is None:
         return None
     name = _SHOWN_AS.get(line.role, line.role) + ("" if line.outcome == "exited" else f" ({line.outcome})")
@@ -303,7 +303,7 @@ def _container(line: ContainerLine) -> list[Json] | None:
     return [name[:MAX_NAME], kind, line.start_ms / 1000, line.duration_ms / 1000]
 
 
-def _moment(time: Json) -> float | None:
+def _moment(time: object) -> float | None:
     """Seconds since 1970."""
     try:
         return datetime.fromisoformat(str(time)[:40]).timestamp()

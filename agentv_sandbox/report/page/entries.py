@@ -120,7 +120,7 @@ def grader_state(entry: GraderResult) -> str:
     return "pass" if entry.verdict == "pass" else "fail"
 
 
-def _grader(entry: GraderResult) -> list[Json]:
+def _grader(entry: GraderResult) -> list[object]:
     return [_name(entry.name), grader_state(entry), entry.score]
 
 
@@ -273,7 +273,7 @@ def bucket(score: float) -> int:
     return min(int(score * BUCKETS + 1e-9), BUCKETS - 1)
 
 
-def _stages(rows: Sequence[Row]) -> list[list[Json]]:
+def _stages(rows: Sequence[Row]) -> list[list[object]]:
     """Seconds by what they were spent on, as far as rows say: trials say it of their agents."""
     agent = sum(numbers(row.duration_ms for row in rows)) / 1000
     graders = sum(numbers(each.duration_ms for row in rows for each in row.scores)) / 1000
@@ -299,7 +299,7 @@ def _totals(totals: Totals) -> Wire:
     return {**vars(totals), "faults": list(totals.faults.items())}
 
 
-def _change(test: TestChange) -> list[Json]:
+def _change(test: TestChange) -> list[object]:
     """Suite, test, target (empty where each run has one), what changed, by how much, whether flaky, faults."""
     faults = [figures.fault if figures else "" for figures in (test.before, test.after)]
     return [
@@ -314,7 +314,7 @@ def _change(test: TestChange) -> list[Json]:
     ]
 
 
-def _delta(before: Figures | None, after: Figures | None) -> list[Json]:
+def _delta(before: Figures | None, after: Figures | None) -> list[object]:
     """Seconds and US dollars after minus before, as far as known."""
     if before is None or after is None:
         return [None, None]

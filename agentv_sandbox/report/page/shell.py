@@ -64,7 +64,7 @@ def raw_block(name: str, data: bytes) -> bytes:
     return b'<script type="application/gzip" id="%s">%s</script>\n' % (name.encode("ascii"), packed)
 
 
-def printable(value: Json, depth: int = 0) -> Json:
+def printable(value: Json, depth: int = 0) -> object:
     """``value`` for JSON that any browser reads: texts as ``safe_text`` shows them, plain types, bounded depth."""
     if isinstance(value, str):
         return safe_text(value.replace("\r\n", "\n"))

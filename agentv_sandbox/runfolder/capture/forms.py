@@ -21,7 +21,7 @@ class CaptureHead:
     version: str = "another"
     refused: str | None = None
     """Why nothing was kept."""
-    masked: tuple[Any, ...] = ()
+    masked: tuple[object, ...] = ()
     """Not empty where a secret was masked in it."""
 
 

@@ -27,9 +27,9 @@ class CaptureTooLargeError(Exception):
 
 def document(capture: Capture, case: EvalCase, redactor: Redactor) -> Iterator[bytes]:
     """The file in pieces. Raises CaptureTooLargeError."""
-    masked: list[Json] = []
+    masked: list[object] = []
 
-    def scalar(value: Json) -> Json:
+    def scalar(value: Json) -> object:
         shown = redactor.scalar(value)
         if shown != value and not masked:
             masked.append(True)
@@ -55,7 +55,7 @@ def document(capture: Capture, case: EvalCase, redactor: Redactor) -> Iterator[b
     yield b"\n"
 
 
-def stub() -> Json:
+def stub() -> object:
     """In the place of one that is too large."""
     return {"schema": SCHEMA, "version": __version__, "refused": f"it is larger than {MAX_BYTES >> 20} MiB"}
 
