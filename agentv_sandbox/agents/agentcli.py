@@ -43,8 +43,9 @@ from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress.connection import PORT
 from agentv_sandbox.egress.credentials import Credential, parse_secrets
 from agentv_sandbox.egress.trouble import visits
-from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
+from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.figures import Claim, Figure, Measure, TokenUsage
 from agentv_sandbox.models.paths import OUTPUT, Places
 from agentv_sandbox.models.suite import MeasuredBy, Target
 from agentv_sandbox.models_api.policy import GatewayPolicy

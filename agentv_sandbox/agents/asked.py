@@ -16,8 +16,8 @@ from typing import Any
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.times import utc_text
-from agentv_sandbox.models.case import Figure
 from agentv_sandbox.models.content import ASKED, REPORTED, AnswerMessage, read_calls
+from agentv_sandbox.models.figures import Figure
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.modelanswer import AskedCall, ModelAnswer
 from agentv_sandbox.models.suite import MeasuredBy

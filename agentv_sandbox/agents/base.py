@@ -15,8 +15,9 @@ from agentv_sandbox.base.errors import InputError, LlmError, Problem
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress.credentials import Credential, parse_secrets
 from agentv_sandbox.gateway.meter import ModelUse
-from agentv_sandbox.models.case import AgentResponse, Figure, TokenUsage
+from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.figures import Figure, TokenUsage
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.paths import OF_SUITES, OF_TASKS, OUTPUT, Places
 from agentv_sandbox.models.suite import EvalCase, MeasuredBy, Suite, Target

@@ -25,8 +25,9 @@ from agentv_sandbox.agents.base import (
 from agentv_sandbox.agents.response import parse_response
 from agentv_sandbox.authoring.commands import lacking
 from agentv_sandbox.egress.trouble import network_troubles
-from agentv_sandbox.models.case import AgentResponse, CaseFailure, Claim, Fault, Figure, Measure
+from agentv_sandbox.models.case import AgentResponse, CaseFailure, Fault
 from agentv_sandbox.models.container import ExecResult, Outcome
+from agentv_sandbox.models.figures import Claim, Figure, Measure
 from agentv_sandbox.models.json.untrusted import ForeignJsonError
 from agentv_sandbox.models.suite import MeasuredBy
 

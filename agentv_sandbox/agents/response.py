@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from agentv_sandbox.models.case import AgentResponse, Claim, TokenUsage
+from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.content import (
     BLOCKS,
     CALL_KEYS,
@@ -14,6 +14,7 @@ from agentv_sandbox.models.content import (
     AnswerMessage,
     read_message,
 )
+from agentv_sandbox.models.figures import Claim, TokenUsage
 from agentv_sandbox.models.json.javascript import dumps
 from agentv_sandbox.models.json.untrusted import (
     MAX_COST_USD,

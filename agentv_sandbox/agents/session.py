@@ -14,8 +14,8 @@ from agentv_sandbox import masking
 from agentv_sandbox.agents.asked import CallCheck
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.times import utc_text
-from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.content import AnswerMessage, read_message
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.json.untrusted import (
     MAX_COST_USD,
     ForeignJsonError,

@@ -17,8 +17,9 @@ from agentv_sandbox.gateway.trajectory import trajectory
 from agentv_sandbox.graders.grade import Graded, effective_trials, ungraded
 from agentv_sandbox.grading.tools import grade
 from agentv_sandbox.models.capture import CapturedState, KeptWorkspace
-from agentv_sandbox.models.case import AgentResponse, CaseOutput, Claim, ModelCalls
+from agentv_sandbox.models.case import AgentResponse, CaseOutput
 from agentv_sandbox.models.content import FileBlock, OutputFile
+from agentv_sandbox.models.figures import Claim, ModelCalls
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase
 from agentv_sandbox.models.task import TaskStep

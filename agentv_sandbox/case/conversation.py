@@ -21,13 +21,11 @@ from agentv_sandbox.models.case import (
     Assertion,
     CaseFailure,
     CaseOutput,
-    Claim,
     GraderResult,
-    TokenUsage,
     Verdict,
-    total_usage,
 )
 from agentv_sandbox.models.content import AnswerMessage, user_turn
+from agentv_sandbox.models.figures import Claim, TokenUsage, total_usage
 from agentv_sandbox.models.json.javascript import dumps
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.messages import content_of, prompt_text, role_of, segments

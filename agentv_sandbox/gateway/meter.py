@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import field
 
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.models.case import TokenUsage
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.usage import Usage
 

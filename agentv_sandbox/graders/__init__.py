@@ -11,7 +11,7 @@ from agentv_sandbox.judging.base import (
     GradeTools,
 )
 from agentv_sandbox.judging.kind import GraderKind
-from agentv_sandbox.models.case import Figure
+from agentv_sandbox.models.figures import Figure
 from agentv_sandbox.models.suite import GraderSpec
 
 _FILES = (

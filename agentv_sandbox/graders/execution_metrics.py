@@ -20,7 +20,8 @@ from agentv_sandbox.judging.kind import (
     needs_one_of,
     sentence,
 )
-from agentv_sandbox.models.case import Assertion, Figure, GraderResult
+from agentv_sandbox.models.case import Assertion, GraderResult
+from agentv_sandbox.models.figures import Figure
 from agentv_sandbox.models.json.javascript import number
 from agentv_sandbox.models.suite import GraderSpec
 

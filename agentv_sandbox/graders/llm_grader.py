@@ -43,7 +43,8 @@ from agentv_sandbox.judging.payload import prompt_payload
 from agentv_sandbox.judging.replies import BadReply
 from agentv_sandbox.judging.rubric_items import Rubric, RubricList, read_rubrics
 from agentv_sandbox.modelclient.retry import RequestBudget
-from agentv_sandbox.models.case import Assertion, Candidate, GraderResult, total_cost, total_usage
+from agentv_sandbox.models.case import Assertion, Candidate, GraderResult
+from agentv_sandbox.models.figures import total_cost, total_usage
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Target
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest

@@ -22,7 +22,7 @@ from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Problems, Seq
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.judging.base import Grader
-from agentv_sandbox.models.case import Figure
+from agentv_sandbox.models.figures import Figure
 from agentv_sandbox.models.suite import GraderSpec
 
 

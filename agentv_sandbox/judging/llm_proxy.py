@@ -16,7 +16,7 @@ from dataclasses import field
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import LlmError, SandboxError
-from agentv_sandbox.models.case import TokenUsage
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import Target

@@ -7,7 +7,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.models.case import AnswerImage, TokenUsage
+from agentv_sandbox.models.case import AnswerImage
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.prices import Price
 from agentv_sandbox.models_api.usage import Usage

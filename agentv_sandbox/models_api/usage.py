@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.models.case import TokenUsage
+from agentv_sandbox.models.figures import TokenUsage
 
 
 @dataclass(frozen=True, kw_only=True)

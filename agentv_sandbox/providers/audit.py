@@ -18,9 +18,10 @@ from agentv_sandbox.agents.container import ContainerProvider
 from agentv_sandbox.agents.settings import TargetSettings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.containers.volumes import StagedFile
-from agentv_sandbox.models.case import AgentResponse, TokenUsage
+from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import AnswerMessage
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.paths import INPUT, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Oracle, Target

@@ -14,7 +14,7 @@ from agentv_sandbox.agents.launching import GEMINI, AgentCliSettings, Api, Launc
 from agentv_sandbox.agents.session import SessionEvent, SessionRecord, text_of
 from agentv_sandbox.agents.settings import Positive
 from agentv_sandbox.agents.toolservers import for_gemini
-from agentv_sandbox.models.case import TokenUsage
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.untrusted import (
     ForeignJsonError,

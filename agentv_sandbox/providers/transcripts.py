@@ -23,7 +23,8 @@ from agentv_sandbox.agents.session import (
     text_of,
 )
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure
+from agentv_sandbox.models.case import AgentResponse
+from agentv_sandbox.models.figures import Claim, Figure, Measure
 from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.untrusted import amount
 from agentv_sandbox.models.json.value import Json

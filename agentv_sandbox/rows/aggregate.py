@@ -9,7 +9,8 @@ from dataclasses import asdict, field
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.graders.agreement import Panels
-from agentv_sandbox.models.case import CaseResult, TokenUsage
+from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import PASS_SCORE
 from agentv_sandbox.rows.rows import (
     Wire,

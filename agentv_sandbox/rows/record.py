@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.models.case import Claim, GraderResult, ModelCalls, TokenUsage
+from agentv_sandbox.models.case import GraderResult
+from agentv_sandbox.models.figures import Claim, ModelCalls, TokenUsage
 from agentv_sandbox.models.identity import suite_key
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.json.wire import (

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from agentv_sandbox import masking
 from agentv_sandbox.models import spending
-from agentv_sandbox.models.case import CaseResult, GraderResult, TokenUsage, total_cost, total_usage
+from agentv_sandbox.models.case import CaseResult, GraderResult
+from agentv_sandbox.models.figures import TokenUsage, total_cost, total_usage
 from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.json.wire import written
 from agentv_sandbox.models.suite import EvalCase

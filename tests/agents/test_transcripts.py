@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.models.case import AgentResponse, TokenUsage
+from agentv_sandbox.models.case import AgentResponse
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.providers.transcripts import read_transcript
 from tests.agentv import agentv_modules

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from agentv_sandbox.models.case import AgentResponse, CaseOutput, Measure, TokenUsage
+from agentv_sandbox.models.case import AgentResponse, CaseOutput
+from agentv_sandbox.models.figures import Measure, TokenUsage
 
 
 def test_every_figure_that_both_records_have_is_carried_over() -> None:

@@ -13,8 +13,9 @@ import pytest
 from agentv_sandbox.base.errors import EngineLost
 from agentv_sandbox.containers.volumes import GeneratedFile, tar_stream
 from agentv_sandbox.graders.code import TargetAccess
-from agentv_sandbox.models.case import CaseOutput, Changes, FileEntry, TokenUsage
+from agentv_sandbox.models.case import CaseOutput, Changes, FileEntry
 from agentv_sandbox.models.content import Blob, OutputFile
+from agentv_sandbox.models.figures import TokenUsage
 from tests.answers import collected, message
 from tests.graders.fakes import PROJECT, FakeTools, grade_one, ran, spec_of
 

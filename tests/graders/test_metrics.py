@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.models.case import CaseOutput, TokenUsage
+from agentv_sandbox.models.case import CaseOutput
+from agentv_sandbox.models.figures import TokenUsage
 from tests.answers import message
 from tests.graders.fakes import FakeTools, grade_one, spec_of
 

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.loading import load_suites
-from agentv_sandbox.models.case import CaseResult, TokenUsage
+from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import Suite
 from tests.agentv import agentv_command, agentv_modules
 from tests.llm.servers import Answer, Asked, Server, stream_of

@@ -14,8 +14,9 @@ from agentv_sandbox.base.errors import Cancelled
 from agentv_sandbox.graders.execution_metrics import ExecutionMetricsOptions
 from agentv_sandbox.graders.text import TextOptions
 from agentv_sandbox.graders.usage import CostOptions, LatencyOptions, TokenUsageOptions
-from agentv_sandbox.models.case import CaseResult, TokenUsage
+from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import LimitOverrides
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import Execution, GraderSpec, Target, Trials
 from tests.llm.servers import Answer, Asked, Server, chat, named_events, sse, stream_of
 from tests.pipeline.helpers import Bench, case

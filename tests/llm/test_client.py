@@ -14,7 +14,8 @@ import pytest
 from agentv_sandbox.base.errors import Cancelled, LlmError
 from agentv_sandbox.modelcalls.limiter import RateLimits
 from agentv_sandbox.modelclient.llmclient import LlmClient
-from agentv_sandbox.models.case import AnswerImage, TokenUsage
+from agentv_sandbox.models.case import AnswerImage
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS

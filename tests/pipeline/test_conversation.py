@@ -19,9 +19,10 @@ from agentv_sandbox.case.conversation import (
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.graders.text import TextOptions
-from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult, TokenUsage
+from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import user_turn
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import Conversation, EvalCase, Execution, GraderSpec, Target, Turn
 from tests.fake_engine import FakeRun, finished
 from tests.llm.servers import Answer, Server, chat

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from agentv_sandbox.agents.response import parse_response
-from agentv_sandbox.models.case import AgentResponse, TokenUsage
+from agentv_sandbox.models.case import AgentResponse
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.json.value import Json
 
 

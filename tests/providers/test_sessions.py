@@ -17,8 +17,8 @@ import pytest
 
 from agentv_sandbox.agents.base import AgentSession
 from agentv_sandbox.agents.session import MAX_KEPT, SessionEvents, SessionRecord
-from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import NAMES, AgentRun, Request

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.agents import session
-from agentv_sandbox.models.case import AgentResponse, TokenUsage
+from agentv_sandbox.models.case import AgentResponse
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.providers import transcripts

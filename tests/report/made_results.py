@@ -15,9 +15,9 @@ from agentv_sandbox.models.case import (
     FileEntry,
     GraderResult,
     Skipped,
-    TokenUsage,
 )
 from agentv_sandbox.models.content import Blob, OutputFile
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.rows import row

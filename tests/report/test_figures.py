@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.models.case import CaseResult, TokenUsage
+from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report import kept_views
 from agentv_sandbox.runfolder.folder import RunFolder

@@ -18,7 +18,7 @@ import pytest
 from agentv_sandbox import sdk
 from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.judging.llm_proxy import LlmProxy
-from agentv_sandbox.models.case import TokenUsage
+from agentv_sandbox.models.figures import TokenUsage
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 

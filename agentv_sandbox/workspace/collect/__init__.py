@@ -24,13 +24,7 @@ from agentv_sandbox.containers.policy import Role
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.containers.specs import System
 from agentv_sandbox.models.capture import KeptWorkspace
-from agentv_sandbox.models.case import (
-    AgentResponse,
-    CaseOutput,
-    Changes,
-    FileEntry,
-    Skipped,
-)
+from agentv_sandbox.models.case import AgentResponse, CaseOutput, Changes, FileEntry, Skipped
 from agentv_sandbox.models.container import CHANGES, Mount
 from agentv_sandbox.models.content import (
     Blob,

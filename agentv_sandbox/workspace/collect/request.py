@@ -9,9 +9,7 @@ from dataclasses import field
 from importlib import resources
 
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.models.case import (
-    FileEntry,
-)
+from agentv_sandbox.models.case import FileEntry
 from agentv_sandbox.models.container import Limits
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.paths import TOOL_CACHES, WORKSPACE

@@ -20,13 +20,7 @@ from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.base.singleflight import SingleFlight
 from agentv_sandbox.containers.blobs import BlobStore, container_meaning
 from agentv_sandbox.models import media
-from agentv_sandbox.models.case import (
-    AnswerImage,
-    Candidate,
-    CaseOutput,
-    FileEntry,
-    PreprocessingNote,
-)
+from agentv_sandbox.models.case import AnswerImage, Candidate, CaseOutput, FileEntry, PreprocessingNote
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import Blob, FileBlock, ImageBlock, OutputFile, TextBlock
 from agentv_sandbox.models.messages import trim
