@@ -42,11 +42,11 @@ from agentv_sandbox.request.keywords import after_one
 from agentv_sandbox.runfolder.begun import refuse_unusable
 from agentv_sandbox.runfolder.facts import run_facts
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runs import api
 from agentv_sandbox.runs.checks import judge_problems
 from agentv_sandbox.runs.execute import run_suites, suite_run
 from agentv_sandbox.runs.imagebuild import SuiteImages
 from agentv_sandbox.runs.prepare import Prepared, prepare
+from agentv_sandbox.runs.reports import RunReport, failure_of, report_of
 from agentv_sandbox.targets.chosen import single_target, single_test
 
 _CONVERSATION = (
@@ -90,7 +90,7 @@ def prepare_attempt(folder: str | Path, request: RunRequest) -> AttemptFolder:
 
 
 @after_one(RunRequest, "grade-prepared")
-def grade_attempt(attempt: Attempt, request: RunRequest) -> api.RunReport:
+def grade_attempt(attempt: Attempt, request: RunRequest) -> RunReport:
     """Grade an attempt into a new run folder, by the graders of the test that its folder names, in containers.
 
     Nothing in the folder is believed but what it says of test and target, which must be among those of the eval file:
@@ -130,7 +130,7 @@ def _one_test(prepared: Prepared) -> tuple[Suite, EvalCase]:
     return suite, case
 
 
-def _graded(prepared: Prepared, suite: Suite, grading: AttemptGrading, said: Said) -> api.RunReport:
+def _graded(prepared: Prepared, suite: Suite, grading: AttemptGrading, said: Said) -> RunReport:
     request = prepared.request
     with prepared.sandbox(request.stop) as sandbox:
         images = prepared.images(sandbox, request.on_event)
@@ -154,7 +154,7 @@ def _graded(prepared: Prepared, suite: Suite, grading: AttemptGrading, said: Sai
                 return written
 
             tools = prepared.tools(sandbox, stores_in(results.path))
-            failure: SandboxError | None = api.failure_of(
+            failure: SandboxError | None = failure_of(
                 lambda: run_suites(
                     [suite],
                     SuiteImages(proved=images),
@@ -167,8 +167,8 @@ def _graded(prepared: Prepared, suite: Suite, grading: AttemptGrading, said: Sai
             )
             if failure is not None:
                 results.note_end(failure.fault)
-            later = api.failure_of(lambda: results.finish(planned=1, views=kept_views()))
-            return api.report_of(results.path, 1, failure or later)
+            later = failure_of(lambda: results.finish(planned=1, views=kept_views()))
+            return report_of(results.path, 1, failure or later)
 
 
 __all__ = ["Attempt", "AttemptFolder", "Start", "grade_attempt", "prepare_attempt"]

@@ -12,13 +12,13 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from agentv_sandbox.audit import javascript
 from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
 from agentv_sandbox.graders import members_of, programs_of
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
 from agentv_sandbox.project.scriptimports import imported
 from agentv_sandbox.providers.audit import solution
+from agentv_sandbox.scripts import javascript
 from agentv_sandbox.scripts.pythontexts import paths_in, tree_with_full_names
 from agentv_sandbox.scripts.shelltexts import with_places
 

@@ -17,13 +17,13 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
 
-from agentv_sandbox.audit import javascript
 from agentv_sandbox.audit.knowledge import AGENTS_FOLDERS, EQUAL, all_specs, programs, scripts, text_of
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
 from agentv_sandbox.models.task import TESTS, TaskVerifier
 from agentv_sandbox.project.scriptimports import imported
+from agentv_sandbox.scripts import javascript
 from agentv_sandbox.scripts.programcalls import Started, javascript_calls, python_calls
 from agentv_sandbox.scripts.pythontexts import tree_with_full_names
 from agentv_sandbox.scripts.shellcalls import UNKNOWN, Called, calls_of

@@ -12,29 +12,23 @@ Nothing here prints, installs signal handlers or ends the process. Errors are th
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TypedDict
 
-from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.base.errors import SandboxError, unforeseen
+from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.containers.blobs import stores_in
 from agentv_sandbox.modelcalls.replaying import Tape
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.report import kept_views
-from agentv_sandbox.report.summary import exit_code
 from agentv_sandbox.request import OnEvent, RunRequest
 from agentv_sandbox.request.asked import as_json
 from agentv_sandbox.request.jobs import RunOptions
 from agentv_sandbox.request.keywords import by_keywords
 from agentv_sandbox.resume.standing import Resumption, take_over
-from agentv_sandbox.rows.record import Row
-from agentv_sandbox.rows.redact import Redactor
-from agentv_sandbox.rows.rowfile import read_all_rows
 from agentv_sandbox.runfolder.begun import refuse_unusable
 from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, earlier_facts, find_earlier
 from agentv_sandbox.runfolder.facts import run_facts
@@ -45,42 +39,11 @@ from agentv_sandbox.runs.execute import work_through
 from agentv_sandbox.runs.executors import Site, cluster_module, site_of
 from agentv_sandbox.runs.loaded import load
 from agentv_sandbox.runs.prepare import Prepared, prepare
+from agentv_sandbox.runs.reports import FolderOptions, RunReport, failure_of, report_of
 from agentv_sandbox.targets.chosen import jobs_of
 from agentv_sandbox.targets.scopes import how_asked, incomplete
 
 __all__ = ["RunReport", "RunRequest", "build", "execute", "load", "run"]
-
-
-class FolderOptions(TypedDict):
-    """What ``RunFolder`` is told of a run beside its place."""
-
-    redactor: Redactor
-    matrix: bool
-    engine: str
-    private: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunReport:
-    """What a run left."""
-
-    folder: Path
-    """The run folder."""
-    rows: tuple[Row, ...]
-    """The lines of ``index.jsonl``, one a test, in the order in which tests ended; see docs/reference/results.md."""
-    planned: int
-    """Number of tests that were to run."""
-    graded: bool = True
-    """Whether verdicts were asked for, and not left to ``regrading.grade``."""
-    failure: SandboxError | None = None
-    """What ended the run early, or went wrong at its end; rows until then are complete."""
-
-    @property
-    def exit_code(self) -> int:
-        """0 all tests at or above their threshold, 1 one below it, 3 an execution error, else the failure's."""
-        return (
-            self.failure.exit_code if self.failure is not None else exit_code(self.rows, grading=self.graded)
-        )
 
 
 @by_keywords(RunRequest, "build", "lock")
@@ -210,19 +173,3 @@ def _run_all(
     if failure is not None and later is not None:
         on_event("note", message=f"also: {later.message}")
     return planned, failure or unsaid or later or incomplete(tape)
-
-
-def report_of(folder: Path, planned: int, failure: SandboxError | None) -> RunReport:
-    rows: list[Row] = []
-    unread = failure_of(lambda: rows.extend(read_all_rows(folder).rows))
-    return RunReport(folder=folder, rows=tuple(rows), planned=planned, failure=failure or unread)
-
-
-def failure_of(step: Callable[[], object]) -> SandboxError | None:
-    try:
-        step()
-    except SandboxError as error:
-        return error
-    except Exception as error:
-        return unforeseen(error)
-    return None

@@ -55,16 +55,16 @@ from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.intact import Intact
 from agentv_sandbox.runfolder.pack import unseal
 from agentv_sandbox.runfolder.takeover import Takeover
-from agentv_sandbox.runs import api
 from agentv_sandbox.runs.believed import decisions, eval_files, trusted_reach
 from agentv_sandbox.runs.checks import judge_problems
 from agentv_sandbox.runs.execute import run_suites
 from agentv_sandbox.runs.imagebuild import SuiteImages
 from agentv_sandbox.runs.prepare import prepare
+from agentv_sandbox.runs.reports import FolderOptions, RunReport, failure_of, report_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegradeReport(api.RunReport):
+class RegradeReport(RunReport):
     """What another grading left."""
 
     changes: tuple[Change, ...] = ()
@@ -197,7 +197,7 @@ class Grading:
     def sandbox(self) -> AbstractContextManager[Sandbox]:
         return self.prepared.sandbox(self.options.request.stop)
 
-    def _folder_options(self, sandbox: Sandbox) -> api.FolderOptions:
+    def _folder_options(self, sandbox: Sandbox) -> FolderOptions:
         targets = {(suite, target) for suite, _, target in self.source.tests}
         return {
             "redactor": self.prepared.redactor,
@@ -309,7 +309,7 @@ class Grading:
             return written
 
         try:
-            failure = api.failure_of(
+            failure = failure_of(
                 lambda: run_suites(
                     self.loaded.suites,
                     images,
@@ -332,15 +332,15 @@ class Grading:
         if failure is not None:
             results.note_end(failure.fault)
         if regrading.only_ungraded:
-            failure = failure or api.failure_of(results.drop_graded)
-        later = api.failure_of(lambda: results.finish(planned=planned, views=kept_views()))
-        report = api.report_of(results.path, planned, failure or later)
+            failure = failure or failure_of(results.drop_graded)
+        later = failure_of(lambda: results.finish(planned=planned, views=kept_views()))
+        report = report_of(results.path, planned, failure or later)
         before = {key: test.row for key, test in self.source.tests.items()}
         changes: tuple[Change, ...] = ()
         if not regrading.only_ungraded:
             definitions = {**self._definitions, **regrading.definitions}
             changes = changes_of(before, report.rows, definitions)
-            later = api.failure_of(lambda: results.write_changes(self.source.origin, changes))
+            later = failure_of(lambda: results.write_changes(self.source.origin, changes))
             if later is not None:
                 results.note_end(later.fault)
         values = {name: getattr(report, name) for name in ("folder", "rows", "planned")}

@@ -36,8 +36,8 @@ from agentv_sandbox.request.keywords import after_one
 from agentv_sandbox.resume.hashes import InputHashes
 from agentv_sandbox.runfolder.begun import refuse_unusable
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runs import api
 from agentv_sandbox.runs.prepare import Prepared, prepare
+from agentv_sandbox.runs.reports import RunReport, failure_of, report_of
 from agentv_sandbox.targets.chosen import single_target, single_test
 
 _EVENTS = "events.jsonl"
@@ -59,7 +59,7 @@ class _Imported:
 
 
 @after_one(RunRequest, "import-transcript")
-def import_transcripts(files: Mapping[str, Path], request: RunRequest) -> api.RunReport:
+def import_transcripts(files: Mapping[str, Path], request: RunRequest) -> RunReport:
     """A run folder with the sessions in ``files``, by the test that each answers, ungraded:
     ``agentv_sandbox.runs.regrading.grade`` grades it.
 
@@ -131,7 +131,7 @@ def _had_files(job: Job) -> bool:
 
 
 # -- writing ------------------------------------------------------------------------------------------------
-def _written(prepared: Prepared, imported: list[_Imported]) -> api.RunReport:
+def _written(prepared: Prepared, imported: list[_Imported]) -> RunReport:
     request = prepared.request
     names = tuple(dict.fromkeys(each.job.target.name for each in imported))
     suites = dict.fromkeys(str(each.suite.path) for each in imported)
@@ -156,8 +156,8 @@ def _written(prepared: Prepared, imported: list[_Imported]) -> api.RunReport:
         results.write_run(facts)
         for each in imported:
             results.write_result(_result(prepared, each), each.job.case, each.suite)
-        failure = api.failure_of(lambda: results.finish(planned=len(imported), views=kept_views()))
-        report = api.report_of(results.path, len(imported), failure)
+        failure = failure_of(lambda: results.finish(planned=len(imported), views=kept_views()))
+        report = report_of(results.path, len(imported), failure)
         return replace(report, graded=False)
 
 

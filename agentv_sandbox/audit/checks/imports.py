@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
-from agentv_sandbox.audit.javascript import findings_of
 from agentv_sandbox.audit.programs import (
     Program,
     called,
@@ -20,6 +19,7 @@ from agentv_sandbox.audit.programs import (
     of_workspace,
 )
 from agentv_sandbox.authoring.shadowing import shell_line
+from agentv_sandbox.scripts.javascript import findings_of
 from agentv_sandbox.scripts.shellcalls import UNKNOWN
 
 _ON_THE_PATH = "puts the workspace on Python's path, and imports from it in its own process"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
-from agentv_sandbox.audit.javascript import mentions, taken
 from agentv_sandbox.audit.praise import praises
 from agentv_sandbox.audit.programs import (
     Program,
@@ -18,6 +17,7 @@ from agentv_sandbox.audit.programs import (
     of_workspace,
 )
 from agentv_sandbox.audit.shellwords import runs_tests, started
+from agentv_sandbox.scripts.javascript import mentions, taken
 from agentv_sandbox.scripts.pythontexts import Scope, scopes
 from agentv_sandbox.scripts.shellcalls import UNKNOWN, Called, calls_of
 
