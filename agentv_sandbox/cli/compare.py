@@ -69,7 +69,7 @@ def compare(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN...", help="Folders of runs; each is compared with BASE.", show_default=False
+            metavar="RUN", help="Folders of runs; each is compared with BASE.", show_default=False
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON on stdout.")] = False,

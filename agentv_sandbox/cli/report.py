@@ -55,7 +55,7 @@ def report(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN...",
+            metavar="RUN",
             help="Folders of runs; with several, each is compared with the first. A folder that holds runs: their "
             "list.",
             show_default=False,

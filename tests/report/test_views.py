@@ -49,7 +49,7 @@ with RunFolder.reopen(run, "default", **OPTIONS) as folder:
     folder.write_run({"images": []})
     folder.finish(views=kept_views())
 print((run / "report.planted").read_text())
-assert "What a test planted." in CliRunner().invoke(app, ["report", "--help"], env={"COLUMNS": "200"}).output
+assert "planted: What a test planted" in CliRunner().invoke(app, ["report", "--help"], env={"COLUMNS": "200"}).output
 assert "What a test planted." in views()
 done = CliRunner().invoke(app, ["report", str(run), "--format", "planted", "-o", str(new / "asked")])
 assert done.exit_code == 0 and (new / "asked").read_text() == "q1", done.output
