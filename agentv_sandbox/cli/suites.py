@@ -15,7 +15,7 @@ import typer
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.cli.asking import asks, parser
-from agentv_sandbox.cli.common import counted, out, show_problems, with_exit_codes
+from agentv_sandbox.cli.common import counted, out, relative, show_problems, with_exit_codes
 from agentv_sandbox.cli.options import Paths, parsed_option
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import count, one_of
@@ -101,7 +101,7 @@ def validate(
             markup=False,
         )
         for line in summary.lines():
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+            out.print(relative(line), markup=False, highlight=False, soft_wrap=True)
         for line in _target_lines(result):
             out.print(line, markup=False, soft_wrap=True)
     if errors:

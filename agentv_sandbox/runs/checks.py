@@ -70,8 +70,7 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
         jobs = possible_jobs(suite, options)
         problems |= dict.fromkeys(p for p in missing_scripts(suite, jobs) if not p.warning)
         problems |= dict.fromkeys(unreadable_templates(suite, jobs))
-        if not suite.is_task:
-            problems |= dict.fromkeys(p for p in wrong_dockerfiles(suite, jobs) if not p.warning)
+        problems |= dict.fromkeys(p for p in wrong_dockerfiles(suite, jobs) if not p.warning)
         problems |= dict.fromkeys(unsendable(suite, jobs))
         if options.request.grader_target is None:
             unjudged = missing_judges(suite, [(job.case, job.target) for job in jobs])
@@ -167,13 +166,12 @@ def unreadable_templates(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]
 
 
 def wrong_dockerfiles(suite: Suite, jobs: Iterable[Job]) -> list[Problem]:
-    """What is wrong with Dockerfiles as they are written. Of tasks warnings: others run where one has no image."""
-    docker = (job.workspace.docker for job in jobs)
+    """What is wrong with Dockerfiles as they are written. Those of task folders are read with them."""
+    docker = (job.workspace.docker for job in jobs if not suite.is_task)
     files = dict.fromkeys(
         each.dockerfile for each in docker if each is not None and each.dockerfile is not None
     )
-    wrong = [problem for file in files for problem in wrong_in(file, did_you_mean)]
-    return [replace(problem, warning=True) for problem in wrong] if suite.is_task else wrong
+    return [problem for file in files for problem in wrong_in(file, did_you_mean)]
 
 
 def _scripts(target: Target) -> Iterator[str]:

@@ -1590,8 +1590,10 @@ def test_validate_reads_files_of_tasks(
         (tmp_path / "t" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "t" / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert app(["validate", "t"], standalone_mode=False) == 0
-    said = capsys.readouterr().err
+    assert app(["validate", "t"], standalone_mode=False) == 2
+    shown = capsys.readouterr()
+    said = shown.err
+    assert "0 of 1 task can run" in shown.out
     assert "Dockerfile:2: RUNN is not an instruction" in said and "Dockerfile:3: COPPY" in said
     (tmp_path / "half").mkdir()
     (tmp_path / "half/task.yaml").write_text("instruction: x\n")
@@ -1604,6 +1606,7 @@ def test_validate_reads_files_of_tasks(
     said = capsys.readouterr().err
     assert 'task.toml:1: version: must be text, found 1.0\n    write it in quotes: "1.0"' in said
     assert "task.toml:3: environment.os: must be 'linux' or 'windows', found 'macos'" in said
+    (tmp_path / "t/environment/Dockerfile").write_text("FROM debian:trixie-slim\n")
     (tmp_path / "t/task.toml").write_text('version = "1.0"\n[environment]\nmemroy_mb = 5\n[verifer]\n')
     assert app(["validate", "t"], standalone_mode=False) == 0
     said = capsys.readouterr().err
@@ -1616,7 +1619,7 @@ def test_validate_reads_files_of_tasks(
         'FROM debian:trixie-slim AS one\nCOPY a.txt ./b.txt *.md $C http://a/b /x/\nADD ["../../c", "/"]\n'
         "COPY <<E /e\nE\nCOPY --from=one nowhere /\n"
     )
-    assert app(["validate", "t"], standalone_mode=False) == 0
+    assert app(["validate", "t"], standalone_mode=False) == 2
     said = capsys.readouterr().err
     assert "Dockerfile:2: b.txt is copied" in said and "Dockerfile:3: c is copied" in said
     assert said.count("is copied") == 2

@@ -107,8 +107,7 @@ class TaskLoader:
         if task is not None:
             task = _with_tools(task, folder)
             self._note_unsolved(path, task, around, folder)
-        else:
-            _check_dockerfiles(folder)
+        _check_dockerfiles(folder, task)
         errors = [problem for problem in folder.problems if not problem.warning]
         if errors and self.refused_in_rows:
             folder.lacking, task = errors, refused_task(folder)
@@ -217,12 +216,19 @@ class TaskLoader:
         )
 
 
-def _check_dockerfiles(folder: TaskFolder) -> None:
-    """Those of a task that cannot run for another reason: nobody asks for an image of it, who would read them."""
-    for name in ("environment/Dockerfile", "Dockerfile"):
-        if (folder.path / name).is_file() and folder.inside(folder.path / name):
-            wrong = wrong_in(folder.path / name, did_you_mean)
-            folder.problems.extend(replace(problem, warning=True) for problem in wrong)
+def _check_dockerfiles(folder: TaskFolder, task: LoadedTask | None) -> None:
+    """Errors in those that no builder takes. Of a task that cannot run for another reason they are warnings: nobody
+    asks for an image of it, and so nobody else would read them."""
+    if task is None:
+        named = [folder.path / name for name in ("environment/Dockerfile", "Dockerfile")]
+        files = [path for path in named if path.is_file() and folder.inside(path)]
+    else:
+        spec = task.spec
+        places = [spec.environment, *(step.verifier.environment for step in spec.steps)]
+        files = [each.dockerfile for each in places if each is not None and each.dockerfile is not None]
+    for path in dict.fromkeys(files):
+        wrong = wrong_in(path, did_you_mean)
+        folder.problems.extend(replace(each, warning=each.warning or task is None) for each in wrong)
 
 
 def _with_tools(task: LoadedTask, folder: TaskFolder) -> LoadedTask:
