@@ -15,7 +15,7 @@ from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.docker.watch import Used, excess, look
 from agentv_sandbox.engines.tier import Systems, with_systems
 from agentv_sandbox.machine.doctor import engine_checks
-from agentv_sandbox.models.container import MB, EngineInfo, VolumeSpec
+from agentv_sandbox.models.container import MB, EngineInfo, Mount, VolumeSpec
 from agentv_sandbox.workspace.collect import gather_system
 
 DOCKER = EngineInfo(kind="docker", version="28", api_version="1.48")
@@ -146,6 +146,21 @@ def test_files_are_handed_on_and_variables_are_not(sandbox: Sandbox, tool_image:
     client = sandbox.engine._api  # type: ignore[attr-defined]
     assert not client.images(all=True, filters={"label": f"agentv-sandbox.run={sandbox.run_id}"})
     assert not sandbox.engine.owned({"agentv-sandbox.run": sandbox.run_id})
+
+
+@pytest.mark.engine
+@pytest.mark.docker
+def test_what_is_shown_beside_a_system_goes_with_its_container(sandbox: Sandbox, tool_image: str) -> None:
+    layer = Mount(source=tool_image, target="/run/agentv-task/programs", kind="image")
+    script = "test -x /run/agentv-task/programs/usr/bin/env && echo kept >> /srv/a && cat /srv/a"
+    with sandbox.system(tool_image, size_bytes=64 * MB, inodes=1000) as system:
+        for lines in (1, 2):
+            done = sandbox.run(
+                Role.AGENT, ["sh", "-c", script], image=system.image, system=system, mounts=[layer]
+            )
+            assert done.stdout == b"kept\n" * lines, done.stderr
+            left = sandbox.engine.owned({"agentv-sandbox.run": sandbox.run_id})
+            assert not [each for each in left if "view" in each.name]
 
 
 @pytest.mark.engine

@@ -105,7 +105,7 @@ class DockerEngine(DockerImages):
         self._own[container] = [volume.name for volume in own.values()]
         try:
             if spec.system:
-                self._systems.has(container, spec)
+                self._systems.has(container, spec, self._own[container])
             with mapped(f"reading back the {spec.role} container"):
                 actual = self._inspected(container)
             if deviations := differences(config, actual, self._dialect):

@@ -201,11 +201,12 @@ class DockerSystems:
         own = (each.partition("=") for each in self._of(spec.system).env)
         return {**{name: value for name, _, value in own}, **spec.env}
 
-    def has(self, container: str, spec: ContainerSpec) -> None:
-        """``container`` is the last one of the system of ``spec``."""
+    def has(self, container: str, spec: ContainerSpec, own: Iterable[str]) -> None:
+        """``container`` is the last one of the system of ``spec``. ``own``: volumes that are removed with it."""
         system = self._of(spec.system)
         system.container = container
-        system.volumes = frozenset(mount.source for mount in spec.mounts if mount.kind == "volume")
+        mounted = (mount.source for mount in spec.mounts if mount.kind == "volume")
+        system.volumes = frozenset((*mounted, *own))
         with mapped("handing a system on"):
             for data in system.emptied.values():
                 self._api.put_archive(container, "/etc", data)
