@@ -132,7 +132,12 @@ _DOCKERFILE = "FROM debian:trixie\nWORKDIR /app\nCOPY . .\n"
             {},
             {"environment/Dockerfile": _DOCKERFILE, "task.toml": '[environment.env]\nTOTAL = "417"\n'},
         ),
-        ("answer-in-reach", f"diff /app/a /tests/a\n{_IF}", {}, {"environment/Dockerfile": _TAKEN_BACK}),
+        (
+            "answer-in-reach",
+            f"diff /app/a /tests/a\n{_IF}",
+            {},
+            {"environment/Dockerfile": _TAKEN_BACK, "environment/a": "", "environment/b": ""},
+        ),
         (
             "disagrees-with-itself",
             _PYTEST,
