@@ -167,7 +167,9 @@ def unreadable_templates(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]
 
 def wrong_dockerfiles(suite: Suite, jobs: Iterable[Job]) -> list[Problem]:
     """What is wrong with Dockerfiles as they are written. Those of task folders are read with them."""
-    docker = (job.workspace.docker for job in jobs if not suite.is_task)
+    if suite.is_task:
+        return []
+    docker = (job.workspace.docker for job in jobs)
     files = dict.fromkeys(
         each.dockerfile for each in docker if each is not None and each.dockerfile is not None
     )
