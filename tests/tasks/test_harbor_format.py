@@ -343,6 +343,17 @@ def test_what_is_not_supported_is_refused_with_its_line(tasks: Tasks, toml: str,
             )
             for command in ("python3 app.py", "[sh, -c, 'service cron start && sleep infinity']")
         ),
+        (
+            {"environment/Dockerfile": "FROM debian:trixie\nCOPPY a /\n"},
+            "environment/Dockerfile:2: COPPY is not an instruction",
+        ),
+        (
+            {
+                "task.toml": '[verifier]\nenvironment_mode = "separate"\n',
+                "tests/Dockerfile": "FROM debian:trixie\nCOPY absent /\n",
+            },
+            "tests/Dockerfile:2: absent is copied, and does not exist in the Dockerfile's folder",
+        ),
     ],
 )
 def test_what_a_folder_lacks_or_holds_too_much_is_named(
