@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -394,9 +395,9 @@ class Suite:
     """What this machine lacks for its tests to run, such as a variable, though they are sound: their rows say it, and
     other suites run. Of task folders."""
 
-    @property
+    @cached_property
     def is_task(self) -> bool:
-        """Whether it is a task folder of another format."""
+        """Whether it is a task folder of another format. Asked for each of thousands of tests."""
         return any(case.task is not None for case in self.cases)
 
     @property
